@@ -1,0 +1,26 @@
+//! What the GDELT archive is, and what has been done with it.
+//!
+//! | module | holds |
+//! |---|---|
+//! | [`Dataset`] | the seven datasets: cadence, header, keys, columns |
+//! | [`Column`] | names and types of columns, as in GDELT's codebooks |
+//! | [`Period`] | the time a file covers, and selection by date |
+//! | [`FileName`] | the grammar of archive file names |
+//! | [`Layout`] | where files of a dataset stand |
+//! | [`ledger`] | the append-only record of finished work |
+//!
+//! This crate runs nothing and knows no stage. It reads the storage through `io-budget` only, and
+//! only for the ledger.
+
+mod dataset;
+mod layout;
+pub mod ledger;
+mod name;
+mod period;
+mod schema;
+
+pub use dataset::{Dataset, Feed, FeedChoice, UnknownDataset};
+pub use layout::{AggregatePeriod, Directory, Layout};
+pub use name::{FileName, NameError, ParquetName};
+pub use period::{DateRange, Period};
+pub use schema::{Column, ColumnType};

@@ -1,0 +1,66 @@
+//! A file that grows by whole records and is closed by a rename.
+
+use std::fs::File;
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+
+use crate::budget::parent;
+use crate::{Budget, Error, RequestKind};
+
+/// A new file open for appending. What is appended survives the death of this process; it is
+/// synced to the storage when the file is closed.
+#[derive(Debug)]
+pub struct AppendFile {
+    budget: Budget,
+    path: PathBuf,
+    file: File,
+}
+
+impl AppendFile {
+    pub(crate) fn create(budget: &Budget, path: &Path) -> Result<Self, Error> {
+        let directory = parent(path);
+        budget
+            .directory(directory)
+            .map_err(|source| Error::new("make the directory", directory, source))?;
+        let create = || File::options().append(true).create_new(true).open(path);
+        let file = budget
+            .request(RequestKind::Create, |_| 0, create)
+            .map_err(|source| Error::new("create", path, source))?;
+        Ok(Self { budget: budget.clone(), path: path.to_owned(), file })
+    }
+
+    /// Appends one record in one write, so that a reader sees it whole or, at the very end of the
+    /// file after a crash, cut.
+    ///
+    /// # Errors
+    ///
+    /// [`Error`] when the write fails or is cut short.
+    pub fn append(&mut self, record: &[u8]) -> Result<(), Error> {
+        let file = &mut self.file;
+        self.budget
+            .request(
+                RequestKind::Write,
+                |written| *written as u64,
+                || match file.write(record)? {
+                    written if written == record.len() => Ok(written),
+                    _ => Err(io::ErrorKind::WriteZero.into()),
+                },
+            )
+            .map_err(|source| Error::new("append to", &self.path, source))?;
+        Ok(())
+    }
+
+    /// Syncs, closes and renames the file: it will not grow any more.
+    ///
+    /// # Errors
+    ///
+    /// [`Error`] when one of these fails.
+    pub fn close_as(self, closed: &Path) -> Result<(), Error> {
+        let Self { budget, path, file } = self;
+        budget
+            .request(RequestKind::Sync, |()| 0, || file.sync_data())
+            .map_err(|source| Error::new("sync", &path, source))?;
+        nix::unistd::close(file).map_err(|error| Error::new("close", &path, error.into()))?;
+        budget.rename(&path, closed)
+    }
+}

@@ -1,0 +1,420 @@
+//! The requests that a budget lets through, one permit each.
+
+use std::collections::{HashMap, HashSet};
+use std::ffi::OsString;
+use std::fs::File;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+use bytes::Bytes;
+
+use crate::counters::LaneCounters;
+use crate::gate::Gate;
+use crate::{
+    AppendFile, BudgetFile, Caps, Error, IoReport, RequestKind, STAGING_DIRECTORY, StagedFile,
+};
+
+/// The right to use a storage: every request of a process goes through one of these.
+///
+/// Cheap to clone; clones share the same caps and counters.
+#[derive(Debug, Clone)]
+pub struct Budget {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    reads: Lane,
+    writes: Lane,
+    /// Directories made or seen by this process, with a handle to sync them by.
+    directories: Mutex<HashMap<PathBuf, Arc<File>>>,
+    /// Where files for a data directory are staged.
+    staging: Mutex<HashMap<PathBuf, PathBuf>>,
+    swept: Mutex<HashSet<PathBuf>>,
+}
+
+impl Drop for Shared {
+    /// Leaves no empty staging directory behind. One in which another process writes stays.
+    fn drop(&mut self) {
+        let staging = self.staging.get_mut().unwrap_or_else(PoisonError::into_inner);
+        for directory in staging.values() {
+            let _removed = std::fs::remove_dir(directory);
+        }
+    }
+}
+
+#[derive(Debug)]
+struct Lane {
+    gate: Gate,
+    counters: LaneCounters,
+}
+
+impl Lane {
+    fn new(cap: usize) -> Self {
+        Self { gate: Gate::new(cap), counters: LaneCounters::new() }
+    }
+}
+
+/// Size and time of a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Stat {
+    /// Length in bytes.
+    pub size: u64,
+    /// Last modification, in nanoseconds after 1970-01-01 UTC.
+    pub modified_ns: i64,
+    /// Whether this is a directory.
+    pub is_directory: bool,
+    /// Device and inode: equal for two names of one file.
+    pub identity: (u64, u64),
+}
+
+impl Stat {
+    pub(crate) fn of(metadata: &std::fs::Metadata) -> Self {
+        use std::os::unix::fs::MetadataExt as _;
+        Self {
+            size: metadata.len(),
+            modified_ns: metadata.modified().map_or(0, nanoseconds_after_epoch),
+            is_directory: metadata.is_dir(),
+            identity: (metadata.dev(), metadata.ino()),
+        }
+    }
+}
+
+fn nanoseconds_after_epoch(time: SystemTime) -> i64 {
+    let signed = |nanoseconds: u128| i64::try_from(nanoseconds).unwrap_or(i64::MAX);
+    match time.duration_since(UNIX_EPOCH) {
+        Ok(after) => signed(after.as_nanos()),
+        Err(before) => -signed(before.duration().as_nanos()),
+    }
+}
+
+/// A name in a listed directory, with what a look at it told.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Entry {
+    /// File name without its directory.
+    pub name: String,
+    /// Size and time.
+    pub stat: Stat,
+}
+
+impl Budget {
+    /// A budget with the given caps.
+    pub fn new(caps: Caps) -> Self {
+        let shared = Shared {
+            reads: Lane::new(caps.reads.get()),
+            writes: Lane::new(caps.writes.get()),
+            directories: Mutex::default(),
+            staging: Mutex::default(),
+            swept: Mutex::default(),
+        };
+        Self { shared: Arc::new(shared) }
+    }
+
+    /// What was asked of the storage so far.
+    pub fn report(&self) -> IoReport {
+        let of = |lane: &Lane| {
+            let (limit, peak) = lane.gate.limit_and_peak();
+            lane.counters.report(limit, peak)
+        };
+        IoReport { reads: of(&self.shared.reads), writes: of(&self.shared.writes) }
+    }
+
+    /// Runs one request under a permit of its lane; `bytes` tells how much it moved.
+    pub(crate) fn request<T>(
+        &self,
+        kind: RequestKind,
+        bytes: impl FnOnce(&T) -> u64,
+        call: impl FnOnce() -> io::Result<T>,
+    ) -> io::Result<T> {
+        let lane = if kind.is_write() { &self.shared.writes } else { &self.shared.reads };
+        let arrived = Instant::now();
+        let permit = lane.gate.enter();
+        let started = Instant::now();
+        let answer = call();
+        let took = started.elapsed();
+        drop(permit);
+        let moved = answer.as_ref().map_or(0, bytes);
+        lane.counters.record(kind, moved, started - arrived, took);
+        answer
+    }
+
+    /// Lists the regular files (and links to such) of `directory` whose name is wanted, in name
+    /// order, with size and time. Names that are not UTF-8 are never wanted.
+    ///
+    /// # Errors
+    ///
+    /// [`Error`] when the directory or one of the wanted files cannot be looked at. A file that
+    /// vanishes meanwhile is left out.
+    pub fn list(
+        &self,
+        directory: &Path,
+        wanted: impl Fn(&str) -> bool,
+    ) -> Result<Vec<Entry>, Error> {
+        let mut names = self
+            .request(RequestKind::List, |_| 0, || file_names(directory))
+            .map_err(|source| Error::new("list", directory, source))?;
+        names.retain(|name| wanted(name));
+        names.sort_unstable();
+        let mut entries = Vec::with_capacity(names.len());
+        for name in names {
+            if let Some(stat) = self.stat(&directory.join(&name))?
+                && !stat.is_directory
+            {
+                entries.push(Entry { name, stat });
+            }
+        }
+        Ok(entries)
+    }
+
+    /// Lists the names of the directories inside `directory`, in name order.
+    ///
+    /// # Errors
+    ///
+    /// [`Error`] when the directory cannot be listed.
+    pub fn list_directories(&self, directory: &Path) -> Result<Vec<String>, Error> {
+        let mut names = self
+            .request(RequestKind::List, |_| 0, || directory_names(directory))
+            .map_err(|source| Error::new("list", directory, source))?;
+        names.sort_unstable();
+        Ok(names)
+    }
+
+    /// Looks at a file or directory, through links; `None` when there is nothing of that name.
+    ///
+    /// # Errors
+    ///
+    /// [`Error`] when it exists but cannot be looked at.
+    pub fn stat(&self, path: &Path) -> Result<Option<Stat>, Error> {
+        match self.request(RequestKind::Stat, |_| 0, || std::fs::metadata(path)) {
+            Ok(metadata) => Ok(Some(Stat::of(&metadata))),
+            Err(source) if source.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(source) => Err(Error::new("look at", path, source)),
+        }
+    }
+
+    /// The absolute path without links of the longest existing part of `path`, followed by the
+    /// rest as written: tells whether two paths name the same place, existing or not.
+    ///
+    /// # Errors
+    ///
+    /// [`Error`] when a part of the path cannot be looked at.
+    pub fn resolve(&self, path: &Path) -> Result<PathBuf, Error> {
+        let absolute =
+            std::path::absolute(path).map_err(|source| Error::new("resolve", path, source))?;
+        let mut missing: Vec<OsString> = Vec::new();
+        let mut existing = absolute.as_path();
+        loop {
+            match self.request(RequestKind::Stat, |_| 0, || std::fs::canonicalize(existing)) {
+                Ok(resolved) => {
+                    return Ok(missing.into_iter().rev().fold(resolved, |at, part| at.join(part)));
+                }
+                Err(source) if source.kind() == io::ErrorKind::NotFound => {
+                    let (Some(parent), Some(name)) = (existing.parent(), existing.file_name())
+                    else {
+                        return Err(Error::new("resolve", path, source));
+                    };
+                    missing.push(name.to_owned());
+                    existing = parent;
+                }
+                Err(source) => return Err(Error::new("resolve", path, source)),
+            }
+        }
+    }
+
+    /// Opens a file for positioned reads.
+    ///
+    /// # Errors
+    ///
+    /// [`Error`] when the file cannot be opened, or is not a regular file.
+    pub fn open(&self, path: &Path) -> Result<BudgetFile, Error> {
+        BudgetFile::open(self, path)
+    }
+
+    /// Reads a whole file, in requests of at most [`crate::REQUEST_BYTES`].
+    ///
+    /// # Errors
+    ///
+    /// [`Error`] when the file cannot be opened or read.
+    pub fn read_file(&self, path: &Path) -> Result<Bytes, Error> {
+        self.open(path)?.read_all()
+    }
+
+    /// Starts a file that is to appear at `target`: it is written in a staging directory on the
+    /// same file system and shows up, whole, when [`StagedFile::publish`] is called.
+    pub fn stage(&self, target: &Path) -> StagedFile {
+        StagedFile::new(self.clone(), target)
+    }
+
+    /// Creates a file to append records to, with the directories above it.
+    ///
+    /// # Errors
+    ///
+    /// [`Error`] when it exists already or cannot be created.
+    pub fn append(&self, path: &Path) -> Result<AppendFile, Error> {
+        AppendFile::create(self, path)
+    }
+
+    /// Removes a file; one that is gone already is no error. A link is removed, never its target.
+    ///
+    /// # Errors
+    ///
+    /// [`Error`] when the file is there and cannot be removed.
+    pub fn remove(&self, path: &Path) -> Result<(), Error> {
+        match self.request(RequestKind::Remove, |()| 0, || std::fs::remove_file(path)) {
+            Err(source) if source.kind() != io::ErrorKind::NotFound => {
+                Err(Error::new("remove", path, source))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Renames a file within its file system and syncs the directory it arrives in.
+    ///
+    /// # Errors
+    ///
+    /// [`Error`] when the rename or the sync fails.
+    pub fn rename(&self, from: &Path, to: &Path) -> Result<(), Error> {
+        self.request(RequestKind::Rename, |()| 0, || std::fs::rename(from, to))
+            .map_err(|source| Error::new("rename a finished file to", to, source))?;
+        let directory = parent(to);
+        self.directory(directory)
+            .and_then(|handle| self.request(RequestKind::Sync, |()| 0, || handle.sync_all()))
+            .map_err(|source| Error::new("sync the directory", directory, source))
+    }
+
+    /// A handle to a directory, which is made with its parents if it does not exist. Asks the
+    /// storage only the first time.
+    pub(crate) fn directory(&self, directory: &Path) -> io::Result<Arc<File>> {
+        let known = || self.shared.directories.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(handle) = known().get(directory) {
+            return Ok(Arc::clone(handle));
+        }
+        let open = || self.request(RequestKind::Open, |_| 0, || File::open(directory));
+        let handle = match open() {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                self.request(RequestKind::Create, |()| 0, || std::fs::create_dir_all(directory))?;
+                open()?
+            }
+            opened => opened?,
+        };
+        let handle = Arc::new(handle);
+        known().insert(directory.to_owned(), Arc::clone(&handle));
+        Ok(handle)
+    }
+
+    /// The staging directory for files of `data`: beside it, or inside it where it is the root of
+    /// a mounted file system, since a rename does not cross file systems. Looks only once.
+    pub(crate) fn staging_directory(&self, data: &Path) -> io::Result<PathBuf> {
+        use std::os::unix::fs::MetadataExt as _;
+        let known = || self.shared.staging.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(staging) = known().get(data) {
+            return Ok(staging.clone());
+        }
+        let device = |directory: &Path| {
+            let handle = self.directory(directory)?;
+            self.request(RequestKind::Stat, |_| 0, || handle.metadata()).map(|stat| stat.dev())
+        };
+        let absolute = std::path::absolute(data)?;
+        let staging = match absolute.parent() {
+            Some(above) if device(above)? == device(data)? => above.join(STAGING_DIRECTORY),
+            _ => absolute.join(STAGING_DIRECTORY),
+        };
+        known().insert(data.to_owned(), staging.clone());
+        Ok(staging)
+    }
+
+    /// Forgets a directory that was removed.
+    pub(crate) fn forget_directory(&self, directory: &Path) {
+        let mut known = self.shared.directories.lock().unwrap_or_else(PoisonError::into_inner);
+        known.remove(directory);
+    }
+
+    /// Whether this is the first call for `directory`.
+    pub(crate) fn first_sweep(&self, directory: &Path) -> bool {
+        let mut swept = self.shared.swept.lock().unwrap_or_else(PoisonError::into_inner);
+        swept.insert(directory.to_owned())
+    }
+}
+
+/// The directory that holds `path`; the current one for a bare name.
+pub(crate) fn parent(path: &Path) -> &Path {
+    match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        _ => Path::new("."),
+    }
+}
+
+fn file_names(directory: &Path) -> io::Result<Vec<String>> {
+    let mut names = Vec::new();
+    for entry in std::fs::read_dir(directory)? {
+        let entry = entry?;
+        if !entry.file_type()?.is_dir()
+            && let Ok(name) = entry.file_name().into_string()
+        {
+            names.push(name);
+        }
+    }
+    Ok(names)
+}
+
+fn directory_names(directory: &Path) -> io::Result<Vec<String>> {
+    let mut names = Vec::new();
+    for entry in std::fs::read_dir(directory)? {
+        let entry = entry?;
+        if entry.file_type()?.is_dir()
+            && let Ok(name) = entry.file_name().into_string()
+        {
+            names.push(name);
+        }
+    }
+    Ok(names)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_listing_holds_wanted_files_in_name_order_and_one_stat_each() {
+        let directory = tempfile::tempdir().unwrap();
+        let budget = Budget::new(Caps::default());
+        for name in ["b.zip", "a.zip", "c.txt"] {
+            let mut file = budget.stage(&directory.path().join("raw").join(name));
+            io::Write::write_all(&mut file, name.as_bytes()).unwrap();
+            file.publish().unwrap();
+        }
+        let before = budget.report().reads.stat;
+        let listed = budget.list(&directory.path().join("raw"), |n| n.ends_with(".zip")).unwrap();
+        let names: Vec<_> = listed.iter().map(|e| (e.name.as_str(), e.stat.size)).collect();
+        assert_eq!(names, [("a.zip", 5), ("b.zip", 5)]);
+        assert_eq!(budget.report().reads.stat - before, 2);
+    }
+
+    #[test]
+    fn what_is_missing_is_none_or_an_error_that_names_it() {
+        let directory = tempfile::tempdir().unwrap();
+        let missing = directory.path().join("missing");
+        let budget = Budget::new(Caps::default());
+        assert_eq!(budget.stat(&missing).unwrap(), None);
+        let error = budget.list(&missing, |_| true).unwrap_err();
+        assert_eq!(error.to_string(), format!("cannot list {}", missing.display()));
+        assert!(error.is_not_found());
+        budget.remove(&missing).unwrap();
+    }
+
+    #[test]
+    fn a_path_resolves_through_links_though_its_end_does_not_exist() {
+        let directory = tempfile::tempdir().unwrap();
+        let real = directory.path().join("real");
+        let budget = Budget::new(Caps::default());
+        budget.directory(&real).unwrap();
+        let link = directory.path().join("link");
+        std::os::unix::fs::symlink(&real, &link).unwrap();
+        assert_eq!(
+            budget.resolve(&link.join("new/file")).unwrap(),
+            budget.resolve(&real).unwrap().join("new/file")
+        );
+    }
+}

@@ -1,0 +1,221 @@
+//! Counts what was asked of the storage. Decides nothing.
+
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+/// One kind of storage request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RequestKind {
+    /// A directory listing.
+    List,
+    /// An open of an existing file.
+    Open,
+    /// A look at size and time.
+    Stat,
+    /// A positioned read.
+    Read,
+    /// A created file or directory.
+    Create,
+    /// A write.
+    Write,
+    /// A flush of data or of a directory to the storage.
+    Sync,
+    /// A rename.
+    Rename,
+    /// A removal.
+    Remove,
+}
+
+impl RequestKind {
+    pub(crate) fn is_write(self) -> bool {
+        !matches!(self, Self::List | Self::Open | Self::Stat | Self::Read)
+    }
+}
+
+const KINDS: usize = 9;
+/// Four buckets an octave from 1 µs to over an hour.
+const BUCKETS: usize = 128;
+
+/// The counters of one lane.
+#[derive(Debug)]
+pub(crate) struct LaneCounters {
+    requests: [AtomicU64; KINDS],
+    bytes: AtomicU64,
+    waited_ns: AtomicU64,
+    latency: [AtomicU64; BUCKETS],
+    latency_max_us: AtomicU64,
+}
+
+impl LaneCounters {
+    pub(crate) fn new() -> Self {
+        Self {
+            requests: [const { AtomicU64::new(0) }; KINDS],
+            bytes: AtomicU64::new(0),
+            waited_ns: AtomicU64::new(0),
+            latency: [const { AtomicU64::new(0) }; BUCKETS],
+            latency_max_us: AtomicU64::new(0),
+        }
+    }
+
+    /// Counts one answered request.
+    pub(crate) fn record(&self, kind: RequestKind, bytes: u64, waited: Duration, took: Duration) {
+        self.requests[kind as usize].fetch_add(1, Relaxed);
+        self.bytes.fetch_add(bytes, Relaxed);
+        self.waited_ns.fetch_add(nanoseconds(waited), Relaxed);
+        let took_us = nanoseconds(took) / 1_000;
+        self.latency[bucket(took_us)].fetch_add(1, Relaxed);
+        self.latency_max_us.fetch_max(took_us, Relaxed);
+    }
+
+    /// What was counted so far, beside the gate's `limit` and `peak`.
+    pub(crate) fn report(&self, limit: usize, peak: usize) -> LaneReport {
+        let count = |kind: RequestKind| self.requests[kind as usize].load(Relaxed);
+        let buckets: Vec<u64> = self.latency.iter().map(|count| count.load(Relaxed)).collect();
+        let quantile = |share: f64| quantile_us(&buckets, share);
+        #[expect(clippy::cast_precision_loss, reason = "seconds and milliseconds are for reading")]
+        LaneReport {
+            limit,
+            peak_in_flight: peak,
+            requests: self.requests.iter().map(|count| count.load(Relaxed)).sum(),
+            list: count(RequestKind::List),
+            open: count(RequestKind::Open),
+            stat: count(RequestKind::Stat),
+            read: count(RequestKind::Read),
+            create: count(RequestKind::Create),
+            write: count(RequestKind::Write),
+            sync: count(RequestKind::Sync),
+            rename: count(RequestKind::Rename),
+            remove: count(RequestKind::Remove),
+            bytes: self.bytes.load(Relaxed),
+            waited_seconds: self.waited_ns.load(Relaxed) as f64 / 1e9,
+            latency: LatencyReport {
+                p50_ms: quantile(0.5) as f64 / 1e3,
+                p95_ms: quantile(0.95) as f64 / 1e3,
+                max_ms: self.latency_max_us.load(Relaxed) as f64 / 1e3,
+            },
+        }
+    }
+}
+
+fn nanoseconds(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// The bucket of a latency: its octave, in quarters.
+fn bucket(microseconds: u64) -> usize {
+    let octave = microseconds.max(1).ilog2() as usize;
+    let quarter = if octave < 2 {
+        0
+    } else {
+        usize::try_from((microseconds >> (octave - 2)) & 3).unwrap_or(0)
+    };
+    (octave * 4 + quarter).min(BUCKETS - 1)
+}
+
+/// The lower edge of the bucket in which the given share of the requests is reached.
+fn quantile_us(buckets: &[u64], share: f64) -> u64 {
+    let total: u64 = buckets.iter().sum();
+    #[expect(
+        clippy::cast_precision_loss,
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a share of a request count, rounded up"
+    )]
+    let rank = (total as f64 * share).ceil() as u64;
+    let mut seen = 0;
+    for (index, count) in buckets.iter().enumerate() {
+        seen += count;
+        if seen >= rank && *count > 0 {
+            let (octave, quarter) = (index / 4, index as u64 % 4);
+            return if octave < 2 { 1 << octave } else { (4 + quarter) << (octave - 2) };
+        }
+    }
+    0
+}
+
+/// What a process asked of the storage.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct IoReport {
+    /// Reads, listings, opens and stats.
+    pub reads: LaneReport,
+    /// Writes, creates, syncs, renames and removals.
+    pub writes: LaneReport,
+}
+
+/// What one lane asked of the storage.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct LaneReport {
+    /// The cap on requests in flight.
+    pub limit: usize,
+    /// The largest number of requests that were in flight at once.
+    pub peak_in_flight: usize,
+    /// Requests of all kinds.
+    pub requests: u64,
+    /// Directory listings.
+    pub list: u64,
+    /// Opens.
+    pub open: u64,
+    /// Looks at size and time.
+    pub stat: u64,
+    /// Reads.
+    pub read: u64,
+    /// Created files and directories.
+    pub create: u64,
+    /// Writes.
+    pub write: u64,
+    /// Flushes to the storage.
+    pub sync: u64,
+    /// Renames.
+    pub rename: u64,
+    /// Removals.
+    pub remove: u64,
+    /// Bytes read or written.
+    pub bytes: u64,
+    /// Seconds that requests waited for a permit, summed over threads.
+    pub waited_seconds: f64,
+    /// How long the storage took to answer.
+    pub latency: LatencyReport,
+}
+
+/// How long the storage took to answer, in milliseconds; quantiles to within a fifth.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct LatencyReport {
+    /// Half of the requests took less.
+    pub p50_ms: f64,
+    /// Nineteen of twenty requests took less.
+    pub p95_ms: f64,
+    /// The slowest request.
+    pub max_ms: f64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn buckets_rise_by_quarter_octaves() {
+        assert_eq!(bucket(0), bucket(1));
+        assert_eq!(bucket(4), 8);
+        assert_eq!(bucket(5), 9);
+        assert_eq!(bucket(7), 11);
+        assert_eq!(bucket(8), 12);
+        assert_eq!(bucket(u64::MAX), BUCKETS - 1);
+    }
+
+    #[test]
+    fn quantiles_are_within_a_fifth() {
+        let lane = LaneCounters::new();
+        for milliseconds in 1..=100 {
+            let took = Duration::from_millis(milliseconds);
+            lane.record(RequestKind::Read, 10, Duration::from_millis(1), took);
+        }
+        let report = lane.report(2, 1);
+        assert_eq!((report.requests, report.read, report.bytes), (100, 100, 1_000));
+        assert!((report.waited_seconds - 0.1).abs() < 1e-9);
+        assert!((40.0..=50.0).contains(&report.latency.p50_ms), "{:?}", report.latency);
+        assert!((76.0..=95.0).contains(&report.latency.p95_ms), "{:?}", report.latency);
+        assert!((report.latency.max_ms - 100.0).abs() < 1e-9);
+    }
+}

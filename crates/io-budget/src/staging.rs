@@ -1,0 +1,324 @@
+//! Files that appear whole or not at all, and the removal of what dead processes left behind.
+
+use std::fs::File;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use crate::budget::parent;
+use crate::{Budget, DIRTY_BYTES, Error, REQUEST_BYTES, RequestKind, Stat, Writer, WriterState};
+
+/// Name of the directory in which files are written before they appear. It stands beside the data
+/// directory, so that data directories never hold an unfinished file.
+pub const STAGING_DIRECTORY: &str = ".gdelt-mill-staging";
+
+const TEMPORARY_SUFFIX: &str = ".tmp";
+
+/// Leavings of other hosts, whose processes cannot be seen from here, are removed after this.
+const ABANDONED_AFTER: Duration = Duration::from_hours(7 * 24);
+
+/// A file being written. Dropped before [`Self::publish`], it leaves nothing behind.
+#[derive(Debug)]
+pub struct StagedFile {
+    budget: Budget,
+    target: PathBuf,
+    buffer: Vec<u8>,
+    written: u64,
+    dirty: u64,
+    open: Option<Open>,
+}
+
+#[derive(Debug)]
+struct Open {
+    file: File,
+    path: PathBuf,
+}
+
+/// A file that has appeared at its place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Published {
+    /// Length in bytes.
+    pub size: u64,
+    /// Last modification, in nanoseconds after 1970-01-01 UTC.
+    pub modified_ns: i64,
+}
+
+impl StagedFile {
+    pub(crate) fn new(budget: Budget, target: &Path) -> Self {
+        let target = target.to_owned();
+        Self { budget, target, buffer: Vec::new(), written: 0, dirty: 0, open: None }
+    }
+
+    /// Bytes written so far.
+    pub fn len(&self) -> u64 {
+        self.written + self.buffer.len() as u64
+    }
+
+    /// Whether nothing was written yet.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Makes the file appear at its place: writes what is left, syncs, closes with its error,
+    /// renames, and syncs the directory.
+    ///
+    /// # Errors
+    ///
+    /// [`Error`] when one of these fails; then nothing has appeared and the temporary file is
+    /// removed.
+    pub fn publish(mut self) -> Result<Published, Error> {
+        let target = self.target.clone();
+        let failed = |operation, source| Error::new(operation, &target, source);
+        self.write_out().map_err(|source| failed("write", source))?;
+        let (file, path) = match &self.open {
+            Some(open) => (&open.file, open.path.clone()),
+            None => return Err(failed("write", io::Error::other("nothing was opened"))),
+        };
+        if self.dirty > 0 || self.written == 0 {
+            self.budget
+                .request(RequestKind::Sync, |()| 0, || file.sync_data())
+                .map_err(|source| failed("sync", source))?;
+        }
+        let stat = self
+            .budget
+            .request(RequestKind::Stat, |_| 0, || file.metadata())
+            .map(|metadata| Stat::of(&metadata))
+            .map_err(|source| failed("look at", source))?;
+        if let Some(open) = self.open.take() {
+            let cleanup = RemoveOnDrop { budget: &self.budget, path: &path, armed: true };
+            nix::unistd::close(open.file).map_err(|error| failed("close", error.into()))?;
+            self.budget.directory(parent(&target)).map_err(|s| failed("make a place for", s))?;
+            self.budget.rename(&path, &target)?;
+            cleanup.disarm();
+        }
+        Ok(Published { size: stat.size, modified_ns: stat.modified_ns })
+    }
+
+    /// Writes the buffer in requests of at most [`REQUEST_BYTES`].
+    fn write_out(&mut self) -> io::Result<()> {
+        if self.open.is_none() {
+            self.open = Some(create(&self.budget, &self.target)?);
+        }
+        let Some(open) = &mut self.open else {
+            return Ok(());
+        };
+        for unit in self.buffer.chunks(REQUEST_BYTES) {
+            let mut rest = unit;
+            while !rest.is_empty() {
+                let file = &mut open.file;
+                let wrote =
+                    self.budget.request(RequestKind::Write, |n| *n as u64, || file.write(rest));
+                match wrote {
+                    Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                    Ok(count) => rest = &rest[count..],
+                    Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                    Err(error) => return Err(error),
+                }
+            }
+            self.written += unit.len() as u64;
+            self.dirty += unit.len() as u64;
+            if self.dirty >= DIRTY_BYTES {
+                self.budget.request(RequestKind::Sync, |()| 0, || open.file.sync_data())?;
+                self.dirty = 0;
+            }
+        }
+        self.buffer.clear();
+        Ok(())
+    }
+}
+
+impl Write for StagedFile {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.buffer.extend_from_slice(bytes);
+        if self.buffer.len() >= REQUEST_BYTES {
+            self.write_out()?;
+        }
+        Ok(bytes.len())
+    }
+
+    /// Does nothing: what is written counts only once it is published.
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Drop for StagedFile {
+    fn drop(&mut self) {
+        if let Some(Open { file, path }) = self.open.take() {
+            drop(file);
+            drop(RemoveOnDrop { budget: &self.budget, path: &path, armed: true });
+        }
+    }
+}
+
+struct RemoveOnDrop<'a> {
+    budget: &'a Budget,
+    path: &'a Path,
+    armed: bool,
+}
+
+impl RemoveOnDrop<'_> {
+    fn disarm(mut self) {
+        self.armed = false;
+    }
+}
+
+impl Drop for RemoveOnDrop<'_> {
+    fn drop(&mut self) {
+        if self.armed {
+            // The error that led here is the one to report; a later sweep removes the rest.
+            let _removed = self.budget.remove(self.path);
+        }
+    }
+}
+
+fn create(budget: &Budget, target: &Path) -> io::Result<Open> {
+    let name = target.file_name().ok_or(io::ErrorKind::InvalidFilename)?;
+    let data = parent(target);
+    budget.directory(data)?;
+    let staging = budget.staging_directory(data)?;
+    let path = staging.join(format!("{}.{}{TEMPORARY_SUFFIX}", Writer::next(), name.display()));
+    // Another process may remove the empty staging directory between the two calls.
+    for _ in 0..8 {
+        budget.directory(&staging)?;
+        match budget.request(RequestKind::Create, |_| 0, || File::create_new(&path)) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                budget.forget_directory(&staging);
+            }
+            created => {
+                return Ok(Open { file: created?, path });
+            }
+        }
+    }
+    Err(io::ErrorKind::NotFound.into())
+}
+
+impl Budget {
+    /// Removes the temporary files for `data` that dead processes of this host left, and very old
+    /// ones of any host; returns how many. Looks once per directory and process.
+    ///
+    /// # Errors
+    ///
+    /// [`Error`] when the staging directory cannot be listed or a file cannot be removed.
+    pub fn sweep(&self, data: &Path) -> Result<usize, Error> {
+        let Some(exists) = self.stat(data)? else {
+            return Ok(0);
+        };
+        if !exists.is_directory {
+            return Ok(0);
+        }
+        let staging = self
+            .staging_directory(data)
+            .map_err(|source| Error::new("look for leavings beside", data, source))?;
+        if !self.first_sweep(&staging) {
+            return Ok(0);
+        }
+        let left = match self.list(&staging, |name| name.ends_with(TEMPORARY_SUFFIX)) {
+            Ok(left) => left,
+            Err(error) if error.is_not_found() => return Ok(0),
+            Err(error) => return Err(error),
+        };
+        let mut removed = 0;
+        for entry in left {
+            let Some((writer, _)) = Writer::parse_prefix(&entry.name) else {
+                continue;
+            };
+            let abandoned = match writer.state() {
+                WriterState::Alive => false,
+                WriterState::Dead => true,
+                WriterState::Elsewhere => is_abandoned(entry.stat),
+            };
+            if abandoned {
+                self.remove(&staging.join(&entry.name))?;
+                removed += 1;
+            }
+        }
+        Ok(removed)
+    }
+}
+
+fn is_abandoned(stat: Stat) -> bool {
+    let modified = Duration::from_nanos(u64::try_from(stat.modified_ns).unwrap_or(0));
+    SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .is_ok_and(|now| now.saturating_sub(modified) > ABANDONED_AFTER)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Caps;
+
+    fn names(directory: &Path) -> Vec<String> {
+        let budget = Budget::new(Caps::default());
+        let mut names: Vec<_> =
+            budget.list(directory, |_| true).unwrap().into_iter().map(|e| e.name).collect();
+        names.extend(budget.list_directories(directory).unwrap());
+        names
+    }
+
+    #[test]
+    fn a_file_appears_when_published_and_leaves_no_staging_directory() {
+        let root = tempfile::tempdir().unwrap();
+        let data = root.path().join("converted");
+        let budget = Budget::new(Caps::default());
+        let mut staged = budget.stage(&data.join("a.parquet"));
+        staged.write_all(&vec![7; 3 * REQUEST_BYTES]).unwrap();
+        assert_eq!(names(&data), [""; 0]);
+        let published = staged.publish().unwrap();
+        drop(budget);
+        let budget = Budget::new(Caps::default());
+        assert_eq!(published.size, 3 * REQUEST_BYTES as u64);
+        assert_eq!(names(&data), ["a.parquet"]);
+        assert_eq!(names(root.path()), ["converted"]);
+        let stat = budget.stat(&data.join("a.parquet")).unwrap().unwrap();
+        assert_eq!(stat.modified_ns, published.modified_ns);
+    }
+
+    #[test]
+    fn a_dropped_file_leaves_nothing() {
+        let root = tempfile::tempdir().unwrap();
+        let data = root.path().join("converted");
+        let mut staged = Budget::new(Caps::default()).stage(&data.join("a.parquet"));
+        staged.write_all(&vec![7; 2 * REQUEST_BYTES]).unwrap();
+        drop(staged);
+        assert_eq!(names(root.path()), ["converted"]);
+        assert_eq!(names(&data), [""; 0]);
+    }
+
+    #[test]
+    fn a_small_file_costs_few_requests() {
+        let root = tempfile::tempdir().unwrap();
+        let budget = Budget::new(Caps::default());
+        let mut staged = budget.stage(&root.path().join("converted/a.parquet"));
+        staged.write_all(b"content").unwrap();
+        staged.publish().unwrap();
+        let writes = budget.report().writes;
+        assert_eq!((writes.write, writes.rename, writes.peak_in_flight), (1, 1, 1));
+        // The data and the directory.
+        assert_eq!(writes.sync, 2);
+    }
+
+    #[test]
+    fn only_leavings_of_the_dead_are_swept() {
+        let root = tempfile::tempdir().unwrap();
+        let data = root.path().join("converted");
+        let staging = root.path().join(STAGING_DIRECTORY);
+        let budget = Budget::new(Caps::default());
+        budget.directory(&data).unwrap();
+        budget.directory(&staging).unwrap();
+        let alive = format!("{}.a.parquet.tmp", Writer::next());
+        let (host, _) = alive.split_once('.').unwrap();
+        let dead = format!("{host}.2147483646.1.0.a.parquet.tmp");
+        let elsewhere = String::from("other.1.1.0.a.parquet.tmp");
+        for name in [&alive, &dead, &elsewhere] {
+            File::create_new(staging.join(name)).unwrap();
+        }
+        assert_eq!(budget.sweep(&data).unwrap(), 1);
+        let mut left = names(&staging);
+        left.sort();
+        let mut expected = vec![alive, elsewhere];
+        expected.sort();
+        assert_eq!(left, expected);
+    }
+}
