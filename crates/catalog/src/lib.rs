@@ -7,6 +7,8 @@
 //! | [`Period`] | the time a file covers, and selection by date |
 //! | [`FileName`] | the grammar of archive file names |
 //! | [`Layout`] | where files of a dataset stand |
+//! | [`SourceNumber`] | a file's place in the archive, whatever the layout |
+//! | [`marks`] | the keys of what is noted in Parquet files |
 //! | [`ledger`] | the append-only record of finished work |
 //!
 //! This crate runs nothing and knows no stage. It reads the storage through `io-budget` only, and
@@ -15,12 +17,15 @@
 mod dataset;
 mod layout;
 pub mod ledger;
+pub mod marks;
 mod name;
 mod period;
+mod position;
 mod schema;
 
 pub use dataset::{Dataset, Feed, FeedChoice, UnknownDataset};
 pub use layout::{AggregatePeriod, Directory, Layout};
 pub use name::{FileName, NameError, ParquetName};
 pub use period::{DateRange, Period};
+pub use position::SourceNumber;
 pub use schema::{Column, ColumnType};

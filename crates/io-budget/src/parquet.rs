@@ -24,6 +24,9 @@ use crate::{Budget, BudgetFile, REQUEST_BYTES, Stat};
 /// Bytes read from the end of a file whose footer's place is not known.
 const TAIL_BYTES: u64 = 64 << 10;
 
+/// Length of the footer's length and the closing magic number.
+const FOOTER_END_BYTES: u64 = 8;
+
 /// Why a Parquet file cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -257,8 +260,9 @@ fn read_metadata(
     // A file made elsewhere may lack the page index, or have it for some columns only.
     let mut decoder = ParquetMetaDataPushDecoder::try_new(size)?
         .with_page_index_policy(PageIndexPolicy::Optional);
-    let first =
-        footer_start.filter(|start| *start < size).unwrap_or(size.saturating_sub(TAIL_BYTES));
+    let first = footer_start
+        .filter(|start| start.saturating_add(FOOTER_END_BYTES) <= size)
+        .unwrap_or(size.saturating_sub(TAIL_BYTES));
     let mut ranges = Vec::from([first..size]);
     loop {
         for range in &ranges {

@@ -27,6 +27,8 @@ pub struct Loaded {
     pub records: HashMap<String, Record>,
     /// Lines that are no records of a format this program knows. They count as not recorded.
     pub unreadable: Vec<UnreadableLine>,
+    /// Months with segments to close or merge.
+    untidy: Vec<PathBuf>,
 }
 
 /// A line that is no record.
@@ -46,6 +48,16 @@ impl Loaded {
                 self.records.insert(record.output.clone(), record);
             }
         }
+    }
+
+    /// Closes the segments that dead processes left open, and merges those of months that have
+    /// many. Loading alone changes nothing.
+    ///
+    /// # Errors
+    ///
+    /// [`Error`] when a segment cannot be read, renamed, written or removed.
+    pub fn tidy(&self, budget: &Budget) -> Result<(), Error> {
+        self.untidy.iter().try_for_each(|month| tidy_month(budget, month))
     }
 
     /// Reads the lines of a segment. A last line without its end was cut by a crash: the work it
@@ -80,6 +92,7 @@ pub(super) fn load(budget: &Budget, stage: &Path, range: DateRange) -> Result<Lo
             loaded.add(record);
         }
         loaded.unreadable.extend(of_month.unreadable);
+        loaded.untidy.extend(of_month.untidy);
     }
     Ok(loaded)
 }
@@ -95,23 +108,9 @@ fn load_month(budget: &Budget, directory: &Path) -> Result<Loaded, Error> {
 }
 
 fn try_load_month(budget: &Budget, directory: &Path) -> Result<Loaded, Error> {
+    let segments = list_segments(budget, directory)?;
     let mut loaded = Loaded::default();
-    let mut closed = Vec::new();
-    for entry in budget.list(directory, |name| name.contains(CLOSED_SUFFIX))? {
-        let path = directory.join(&entry.name);
-        if let Some(writer) = entry.name.strip_suffix(OPEN_SUFFIX) {
-            if !is_gone(writer, &entry) {
-                continue;
-            }
-            // Its writer will not close it any more.
-            let closed_path = directory.join(format!("{writer}{CLOSED_SUFFIX}"));
-            budget.rename(&path, &closed_path)?;
-            closed.push(closed_path);
-        } else {
-            closed.push(path);
-        }
-    }
-    for path in &closed {
+    for path in segments.closed.iter().chain(&segments.abandoned) {
         let bytes = budget.read_file(path)?;
         if path.to_string_lossy().ends_with(MERGED_SUFFIX) {
             loaded.read_lines(path, &decompress(path, &bytes)?);
@@ -119,10 +118,48 @@ fn try_load_month(budget: &Budget, directory: &Path) -> Result<Loaded, Error> {
             loaded.read_lines(path, &bytes);
         }
     }
+    if segments.closed.len() >= MERGE_AT || !segments.abandoned.is_empty() {
+        loaded.untidy.push(directory.to_owned());
+    }
+    Ok(loaded)
+}
+
+/// The segments of a month that count.
+struct Segments {
+    closed: Vec<PathBuf>,
+    /// Open, but their writers are gone.
+    abandoned: Vec<PathBuf>,
+}
+
+fn list_segments(budget: &Budget, directory: &Path) -> Result<Segments, Error> {
+    let mut segments = Segments { closed: Vec::new(), abandoned: Vec::new() };
+    for entry in budget.list(directory, |name| name.contains(CLOSED_SUFFIX))? {
+        let path = directory.join(&entry.name);
+        match entry.name.strip_suffix(OPEN_SUFFIX) {
+            None => segments.closed.push(path),
+            Some(writer) if is_gone(writer, &entry) => segments.abandoned.push(path),
+            Some(_) => {}
+        }
+    }
+    Ok(segments)
+}
+
+fn tidy_month(budget: &Budget, directory: &Path) -> Result<(), Error> {
+    for path in list_segments(budget, directory)?.abandoned {
+        let name = path.to_string_lossy();
+        let closed = format!("{}{CLOSED_SUFFIX}", name.trim_end_matches(OPEN_SUFFIX));
+        match budget.rename(&path, Path::new(&closed)) {
+            // Another process closed it first.
+            Err(error) if error.is_not_found() => {}
+            renamed => renamed?,
+        }
+    }
+    let closed = list_segments(budget, directory)?.closed;
+    let loaded = load_month(budget, directory)?;
     if closed.len() >= MERGE_AT && loaded.unreadable.is_empty() {
         merge(budget, directory, &loaded, &closed)?;
     }
-    Ok(loaded)
+    Ok(())
 }
 
 fn is_gone(writer: &str, entry: &Entry) -> bool {
@@ -249,7 +286,10 @@ mod tests {
         let loaded = load_all(root.path());
         assert_eq!(loaded.records.len(), 1);
         assert_eq!(loaded.unreadable.iter().map(|line| line.line).collect::<Vec<_>>(), [2]);
+        assert_eq!(segments(root.path(), "201502"), [format!("{dead}.open.jsonl")]);
+        loaded.tidy(&budget).unwrap();
         assert_eq!(segments(root.path(), "201502"), [format!("{dead}.jsonl")]);
+        assert_eq!(load_all(root.path()).records, loaded.records);
     }
 
     #[test]
@@ -261,7 +301,9 @@ mod tests {
             writer.append(&record(&minutes(number), 1, number as u64)).unwrap();
             writer.close().unwrap();
         }
-        let before = load_all(root.path()).records;
+        let loaded = load_all(root.path());
+        loaded.tidy(&Budget::new(Caps::default())).unwrap();
+        let before = loaded.records;
         let names = segments(root.path(), "201502");
         assert_eq!(names.len(), 1);
         assert!(names[0].ends_with(MERGED_SUFFIX));
@@ -270,6 +312,9 @@ mod tests {
     }
 
     proptest! {
+        // Each case syncs dozens of files.
+        #![proptest_config(ProptestConfig::with_cases(24))]
+
         // Two processes that work on the same outputs in any order, merging or not, leave of each
         // output the record that was finished last.
         #[test]
@@ -278,15 +323,16 @@ mod tests {
         ) {
             let root = tempfile::tempdir().unwrap();
             let mut expected: HashMap<String, i64> = HashMap::new();
-            for (output, finished, load_between) in work {
+            for (output, finished, tidy_between) in work {
                 let record = record(&format!("2015021823000{output}"), finished, 1);
                 let latest = expected.entry(record.output.clone()).or_insert(finished);
                 *latest = (*latest).max(finished);
                 let writer = ledger(root.path()).writer(StageName::Convert);
                 writer.append(&record).unwrap();
                 writer.close().unwrap();
-                if load_between {
-                    load_all(root.path());
+                if tidy_between {
+                    tidy_month(&Budget::new(Caps::default()), &root.path().join("convert/201502"))
+                        .unwrap();
                 }
             }
             let loaded = load_all(root.path()).records;

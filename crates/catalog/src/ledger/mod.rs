@@ -56,8 +56,7 @@ impl Ledger {
         Self { directory: catalog_directory.to_owned(), budget: budget.clone() }
     }
 
-    /// Loads what a stage has done in the months that the range touches, and merges the segments
-    /// of a month that has many.
+    /// Loads what a stage has done in the months that the range touches.
     ///
     /// # Errors
     ///
