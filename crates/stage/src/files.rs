@@ -1,0 +1,192 @@
+//! The Parquet files of a dataset: which there are, and which stage's files to read.
+
+use std::path::{Path, PathBuf};
+
+use catalog::ledger::{Record, StageName};
+use catalog::{AggregatePeriod, Dataset, DateRange, Directory, FeedChoice, Layout, ParquetName};
+use io_budget::{Budget, Stat};
+
+use crate::{Error, Session};
+
+/// A Parquet file in a data directory.
+#[derive(Debug, Clone)]
+pub struct DataFile {
+    /// What its name says.
+    pub name: ParquetName,
+    /// Path relative to the data directory.
+    pub relative: String,
+    /// Path to open.
+    pub path: PathBuf,
+    /// Size and time.
+    pub stat: Stat,
+    /// What the ledger knows of it, if that is about the file as it stands there.
+    pub record: Option<Record>,
+}
+
+/// Which stage's files to read.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum SourceChoice {
+    /// Cleaned files where the dataset has an active cleaning step, converted files otherwise.
+    #[default]
+    Auto,
+    /// Cleaned files.
+    Cleaned,
+    /// Converted files.
+    Converted,
+    /// Files of longer periods.
+    Aggregated,
+}
+
+/// A data directory, and the stage whose ledger knows its files.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DataSource {
+    /// The directory.
+    pub directory: Directory,
+    /// The stage.
+    pub stage: StageName,
+}
+
+impl DataSource {
+    /// Resolves a choice for a dataset; `period` is the length of aggregated files.
+    pub fn choose(
+        session: &Session,
+        dataset: Dataset,
+        choice: SourceChoice,
+        period: AggregatePeriod,
+    ) -> Self {
+        let converted = Self { directory: Directory::Converted, stage: StageName::Convert };
+        let cleaned = Self { directory: Directory::Cleaned, stage: StageName::Clean };
+        match choice {
+            SourceChoice::Auto if session.settings.clean(dataset).is_active(dataset) => cleaned,
+            SourceChoice::Auto | SourceChoice::Converted => converted,
+            SourceChoice::Cleaned => cleaned,
+            SourceChoice::Aggregated => {
+                let stage = StageName::Aggregate(period);
+                Self { directory: Directory::Aggregated(period), stage }
+            }
+        }
+    }
+
+    /// The command that makes files of this kind.
+    fn made_by(self) -> &'static str {
+        match self.directory {
+            Directory::Cleaned => "gdelt-clean",
+            Directory::Aggregated(_) => "gdelt-aggregate",
+            Directory::Raw | Directory::Converted | Directory::Catalog => "gdelt-convert",
+        }
+    }
+
+    /// Lists the files of this source that the session's feed and dates ask for, in order of
+    /// time, each with its record in the ledger. One listing per directory; no file is opened.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NoInput`] when there are none, [`Error::Io`] and [`Error::Ledger`] when the
+    /// storage or the ledger fails.
+    pub fn list(
+        self,
+        session: &Session,
+        layout: &Layout,
+        dataset: Dataset,
+    ) -> Result<Vec<DataFile>, Error> {
+        let directory = layout.directory(dataset, self.directory);
+        let missing = |message: String| Error::NoInput {
+            message,
+            hint: format!("run {} for {dataset} first, or choose another --source", self.made_by()),
+        };
+        let mut files = match list_parquet(&session.budget, dataset, &directory) {
+            Err(Error::Io(error)) if error.is_not_found() => {
+                return Err(missing(format!("{} does not exist", directory.display())));
+            }
+            listed => listed?,
+        };
+        retain(&mut files, session.settings.feed, session.range);
+        if files.is_empty() {
+            let directory = directory.display();
+            return Err(missing(format!(
+                "no files of the dates and feed asked for in {directory}"
+            )));
+        }
+        let mut known = session.ledger(layout, dataset).load(self.stage, session.range)?.records;
+        for file in &mut files {
+            let record = known.remove(&file.relative);
+            file.record = record.filter(|record| {
+                record.is_published()
+                    && record.size == file.stat.size
+                    && record.modified_ns == file.stat.modified_ns
+            });
+        }
+        Ok(files)
+    }
+}
+
+fn retain(files: &mut Vec<DataFile>, feed: FeedChoice, range: DateRange) {
+    files.retain(|file| feed.includes(file.name.feed) && range.overlaps(file.name.period));
+}
+
+/// Lists the Parquet files of a dataset in a data directory, in order of time. Names that are not
+/// of the dataset are left out.
+///
+/// # Errors
+///
+/// [`Error::Io`] when the directory cannot be listed.
+pub fn list_parquet(
+    budget: &Budget,
+    dataset: Dataset,
+    directory: &Path,
+) -> Result<Vec<DataFile>, Error> {
+    let mut files = Vec::new();
+    if dataset == Dataset::EventsReduced {
+        // Its years stand in directories of their own.
+        for year in budget.list_directories(directory)? {
+            if year.starts_with("Year=") {
+                list_into(budget, dataset, directory, &format!("{year}/"), &mut files)?;
+            }
+        }
+    } else {
+        list_into(budget, dataset, directory, "", &mut files)?;
+    }
+    files.sort_by_key(|file| file.name);
+    Ok(files)
+}
+
+fn list_into(
+    budget: &Budget,
+    dataset: Dataset,
+    directory: &Path,
+    within: &str,
+    files: &mut Vec<DataFile>,
+) -> Result<(), Error> {
+    let wanted = |name: &str| ParquetName::parse(dataset, name).is_some();
+    for entry in budget.list(&directory.join(within), wanted)? {
+        if let Some(name) = ParquetName::parse(dataset, &entry.name) {
+            let relative = format!("{within}{}", entry.name);
+            let path = directory.join(&relative);
+            files.push(DataFile { name, relative, path, stat: entry.stat, record: None });
+        }
+    }
+    Ok(())
+}
+
+/// Refuses an output that would stand among inputs, where the next run would read it as data, or
+/// that is one of them. Links are followed.
+///
+/// # Errors
+///
+/// [`Error::Usage`] that names both, [`Error::Io`] when a path cannot be resolved.
+pub fn refuse_among_inputs(
+    budget: &Budget,
+    output: &Path,
+    input_directories: &[PathBuf],
+) -> Result<(), Error> {
+    let resolved = budget.resolve(output)?;
+    for directory in input_directories {
+        if resolved.starts_with(budget.resolve(directory)?) {
+            let (output, directory) = (output.display(), directory.display());
+            let message =
+                format!("the output {output} would stand among the inputs in {directory}");
+            return Err(Error::usage(message, "write it to a directory of its own"));
+        }
+    }
+    Ok(())
+}

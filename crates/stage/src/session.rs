@@ -1,0 +1,119 @@
+//! All that a run needs, made once in the stage's main function.
+
+use std::num::NonZeroUsize;
+use std::process::ExitCode;
+use std::time::Instant;
+
+use catalog::ledger::Ledger;
+use catalog::{Dataset, DateRange, Directory, Layout};
+use clap::Parser;
+use figment::value::Value;
+use io_budget::{Budget, Caps};
+
+use crate::cli::{CommonArgs, FileArgs};
+use crate::settings::Settings;
+use crate::{Cpus, Error, ExitStatus, Interrupt, Printer};
+
+/// What a run needs beside the stage's own flags.
+#[derive(Debug)]
+pub struct Session {
+    /// The settings, resolved.
+    pub settings: Settings,
+    /// The right to use the storage.
+    pub budget: Budget,
+    /// The voice on stderr.
+    pub printer: Printer,
+    /// Whether the run should end.
+    pub interrupt: Interrupt,
+    /// The days asked for.
+    pub range: DateRange,
+    /// The processors that may be used.
+    pub cpus: Cpus,
+    /// Whether nothing may be changed.
+    pub dry_run: bool,
+    /// Whether the summary goes to stdout as JSON.
+    pub json: bool,
+    /// When the run began.
+    pub started: Instant,
+}
+
+impl Session {
+    /// Resolves flags and settings. `extra` are single settings that the stage's own flags give.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Settings`] or [`Error::Usage`] when they are wrong.
+    pub fn start(
+        common: &CommonArgs,
+        files: Option<&FileArgs>,
+        extra: &[(&'static str, Value)],
+    ) -> Result<Self, Error> {
+        let started = Instant::now();
+        let mut flags = common.settings();
+        flags.extend(files.map(FileArgs::settings).unwrap_or_default());
+        flags.extend_from_slice(extra);
+        let settings = Settings::load(common.config.as_deref(), &flags)?;
+        let range = DateRange { start: common.start_date, end: common.end_date };
+        if let (Some(start), Some(end)) = (range.start, range.end)
+            && start > end
+        {
+            let message = format!("--start-date {start} is after --end-date {end}");
+            return Err(Error::usage(message, "exchange the two dates"));
+        }
+        let caps = Caps { reads: settings.io.max_reads, writes: settings.io.max_writes };
+        Ok(Self {
+            settings,
+            budget: Budget::new(caps),
+            printer: Printer::new(common.quiet, common.verbose, common.no_progress),
+            interrupt: Interrupt::listen()?,
+            range,
+            cpus: Cpus::detect(),
+            dry_run: common.dry_run,
+            json: common.json,
+            started,
+        })
+    }
+
+    /// Where files stand.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Usage`] when no root is set.
+    pub fn layout(&self) -> Result<Layout, Error> {
+        self.settings.layout().ok_or_else(|| {
+            Error::usage(
+                "no archive root is set",
+                "give --root DIR, or set root in gdelt-mill.toml",
+            )
+        })
+    }
+
+    /// Worker threads for work on a whole archive.
+    pub fn jobs(&self) -> NonZeroUsize {
+        self.settings.jobs.unwrap_or(self.cpus.count)
+    }
+
+    /// The ledger of a dataset.
+    pub fn ledger(&self, layout: &Layout, dataset: Dataset) -> Ledger {
+        Ledger::new(&self.budget, &layout.directory(dataset, Directory::Catalog))
+    }
+}
+
+/// Runs a stage: parses the command line, runs `body`, prints the error if there is one, and maps
+/// the outcome to an exit code.
+pub fn main<A: Parser>(body: impl FnOnce(A) -> Result<ExitStatus, Error>) -> ExitCode {
+    let arguments = match A::try_parse() {
+        Ok(arguments) => arguments,
+        Err(error) => {
+            // Help goes to stdout and ends well, a wrong flag goes to stderr and does not.
+            let _printed = error.print();
+            let code = if error.use_stderr() { ExitStatus::Usage } else { ExitStatus::Done };
+            return code.into();
+        }
+    };
+    let status = body(arguments).unwrap_or_else(|error| {
+        Printer::new(false, false, true).error(&error, error.hint().as_deref());
+        error.status()
+    });
+    status.into()
+}

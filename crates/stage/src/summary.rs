@@ -1,0 +1,187 @@
+//! What a run did: a table for people on stderr, one JSON object for scripts on stdout.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::io::Write as _;
+use std::path::PathBuf;
+
+use io_budget::IoReport;
+use serde::{Deserialize, Serialize};
+
+use crate::{Error, ExitStatus, Session};
+
+/// What a run did.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub struct Summary {
+    /// The stage, as in `convert`.
+    pub stage: String,
+    /// Version of the program.
+    pub version: String,
+    /// Exit code of the process.
+    pub exit_code: u8,
+    /// Wall time.
+    pub seconds: f64,
+    /// Worker threads.
+    pub jobs: usize,
+    /// Whether nothing was changed, as asked.
+    pub dry_run: bool,
+    /// Outputs by what became of them.
+    pub files: FileCounts,
+    /// Rows, over the outputs made in this run.
+    pub rows: RowCounts,
+    /// Bytes of the inputs of outputs made in this run.
+    pub input_bytes: u64,
+    /// Bytes of the outputs made in this run.
+    pub output_bytes: u64,
+    /// Everything unusual, by name, over the outputs made in this run.
+    pub counts: BTreeMap<String, u64>,
+    /// What failed, in order.
+    pub failures: Vec<Failure>,
+    /// Where the results are.
+    pub outputs: Vec<PathBuf>,
+    /// What was asked of the storage.
+    pub io: IoReport,
+}
+
+/// Outputs by what became of them.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FileCounts {
+    /// Outputs that the inputs call for.
+    pub planned: u64,
+    /// Up to date already.
+    pub up_to_date: u64,
+    /// Made in this run; in a dry run, those that would be made.
+    pub made: u64,
+    /// Of those made, without rows since their source is empty.
+    pub empty: u64,
+    /// Not made; [`Summary::failures`] says why.
+    pub failed: u64,
+    /// Inputs in the directory that are none of the dataset's files.
+    pub ignored: u64,
+}
+
+/// Rows, over the outputs made in this run.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RowCounts {
+    /// Records of the inputs.
+    pub read: u64,
+    /// Rows of the outputs.
+    pub written: u64,
+    /// Records rejected.
+    pub rejected: u64,
+    /// Blank lines.
+    pub blank: u64,
+}
+
+/// A file that failed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Failure {
+    /// The file.
+    pub file: PathBuf,
+    /// Why it failed, and what to do.
+    pub reason: String,
+}
+
+impl Summary {
+    /// An empty summary of a stage.
+    pub fn new(stage: &str) -> Self {
+        Self { stage: stage.to_owned(), version: crate::VERSION.to_owned(), ..Self::default() }
+    }
+
+    /// Completes the summary, prints it, and returns how the process ends: with failed files if
+    /// there are any.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Internal`] when the JSON cannot be made; [`Error::Io`] when stdout is closed.
+    pub fn finish(mut self, session: &Session, jobs: usize) -> Result<ExitStatus, Error> {
+        let status =
+            if self.failures.is_empty() { ExitStatus::Done } else { ExitStatus::FilesFailed };
+        self.exit_code = status.code();
+        self.seconds = session.started.elapsed().as_secs_f64();
+        self.jobs = jobs;
+        self.dry_run = session.dry_run;
+        self.io = session.budget.report();
+        for failure in &self.failures {
+            session.printer.warn(format!("{}: {}", failure.file.display(), failure.reason));
+        }
+        session.printer.info(self.table());
+        if session.json {
+            let json =
+                serde_json::to_string(&self).map_err(|error| Error::Internal(error.to_string()))?;
+            let mut stdout = std::io::stdout().lock();
+            writeln!(stdout, "{json}").and_then(|()| stdout.flush()).map_err(|source| {
+                io_budget::Error::new("write the summary to", "stdout".as_ref(), source)
+            })?;
+        }
+        Ok(status)
+    }
+
+    /// The summary for people.
+    fn table(&self) -> String {
+        let mut text = String::new();
+        let files = &self.files;
+        let made = if self.dry_run { "to make" } else { "made" };
+        let _ok = write!(text, "{}: {} {made}", self.stage, plural(files.made, "file"));
+        for (count, name) in [
+            (files.up_to_date, "up to date"),
+            (files.empty, "empty upstream"),
+            (files.failed, "failed"),
+            (files.ignored, "other files ignored"),
+        ] {
+            if count > 0 {
+                let _ok = write!(text, ", {count} {name}");
+            }
+        }
+        if files.made == 0 && files.failed == 0 && files.up_to_date > 0 {
+            text.push_str("; nothing left to do");
+        }
+        if self.rows.written > 0 || self.rows.read > 0 {
+            let _ok = write!(text, "\n  rows      {} written", self.rows.written);
+            for (count, name) in [(self.rows.rejected, "rejected"), (self.rows.blank, "blank")] {
+                if count > 0 {
+                    let _ok = write!(text, ", {count} {name}");
+                }
+            }
+        }
+        for (name, count) in &self.counts {
+            let _ok = write!(text, "\n  {name}: {count}");
+        }
+        if files.made > 0 && !self.dry_run {
+            let (read, written) = (megabytes(self.input_bytes), megabytes(self.output_bytes));
+            let rate = read / self.seconds.max(1e-9);
+            let _ok = write!(
+                text,
+                "\n  data      {read:.1} MB in, {written:.1} MB out, {:.2} s, {rate:.1} MB/s",
+                self.seconds
+            );
+        }
+        let (reads, writes) = (&self.io.reads, &self.io.writes);
+        let _ok = write!(
+            text,
+            "\n  storage   {} reads (at most {} of {} in flight, median {:.1} ms), \
+             {} writes (at most {} of {})",
+            reads.requests,
+            reads.peak_in_flight,
+            reads.limit,
+            reads.latency.p50_ms,
+            writes.requests,
+            writes.peak_in_flight,
+            writes.limit
+        );
+        for output in &self.outputs {
+            let _ok = write!(text, "\n  results   {}", output.display());
+        }
+        text
+    }
+}
+
+/// `1 file`, `2 files`.
+fn plural(count: u64, noun: &str) -> String {
+    if count == 1 { format!("1 {noun}") } else { format!("{count} {noun}s") }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "for reading")]
+fn megabytes(bytes: u64) -> f64 {
+    bytes as f64 / 1e6
+}
