@@ -144,12 +144,17 @@ impl Settings {
         config: Option<&Path>,
         flags: &[(&str, figment::value::Value)],
     ) -> Result<Self, SettingsError> {
-        let mut figment = Figment::from(Serialized::defaults(Self::default()))
-            .merge(Toml::file_exact(SITE_FILE).required(false));
-        figment = match config {
-            Some(path) => figment.merge(Toml::file_exact(required(path)?)),
-            None => figment.merge(Toml::file_exact(LOCAL_FILE).required(false)),
-        };
+        let mut figment = Figment::from(Serialized::defaults(Self::default()));
+        let site = Path::new(SITE_FILE);
+        if is_file(site)? {
+            figment = figment.merge(Toml::file_exact(site));
+        }
+        let local = config.unwrap_or(Path::new(LOCAL_FILE));
+        if is_file(local)? {
+            figment = figment.merge(Toml::file_exact(local));
+        } else if config.is_some() {
+            return Err(SettingsError::value(&local.display().to_string(), "no such file"));
+        }
         figment = figment.merge(Env::prefixed(ENVIRONMENT_PREFIX).split("__"));
         for (key, value) in flags {
             figment = figment.merge((*key, value.clone()));
@@ -210,13 +215,15 @@ impl CleanSettings {
     }
 }
 
-/// A file that must exist since it was named.
+/// Whether a settings file is there.
 #[expect(clippy::disallowed_methods, reason = "a settings file is not archive storage")]
-fn required(path: &Path) -> Result<&Path, SettingsError> {
+fn is_file(path: &Path) -> Result<bool, SettingsError> {
+    let at = path.display().to_string();
     match std::fs::metadata(path) {
-        Ok(found) if found.is_file() => Ok(path),
-        Ok(_) => Err(SettingsError::value(&path.display().to_string(), "not a file")),
-        Err(error) => Err(SettingsError::value(&path.display().to_string(), &error.to_string())),
+        Ok(found) if found.is_file() => Ok(true),
+        Ok(_) => Err(SettingsError::value(&at, "not a file")),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(SettingsError::value(&at, &error.to_string())),
     }
 }
 
@@ -245,7 +252,12 @@ impl SettingsError {
             let source = source.unwrap_or_else(|| String::from("settings"));
             match &error.kind {
                 figment::error::Kind::UnknownField(name, known) => {
-                    let at = if key.is_empty() { String::new() } else { format!(" in [{key}]") };
+                    // The path ends with the unknown key itself.
+                    let section = error.path.split_last().map_or(&[][..], |(_, section)| section);
+                    let at = match section {
+                        [] => String::new(),
+                        section => format!(" in [{}]", section.join(".")),
+                    };
                     format!(
                         "{source}: unknown key `{name}`{at}, expected one of {}",
                         known.join(", ")
