@@ -1,1 +1,21 @@
-//! Whole-pipeline tests.
+//! Whole-pipeline tests over the real binaries and real GDELT excerpts.
+//!
+//! | module | shows |
+//! |---|---|
+//! | `chain` | the bundled archive gives the known numbers, through all stages |
+//! | `convert` | rows that broke other tools, damaged zips, exit codes, messages |
+//! | `again` | a second run does nothing; killed runs end with the same bytes; dry runs |
+//! | `named` | files named on the command line, and Make |
+//! | `settings` | settings from files and environment, wrong ones named |
+
+#![expect(clippy::unwrap_used, reason = "a value that is missing fails the test")]
+#![expect(
+    clippy::disallowed_methods,
+    reason = "tests prepare and look at archives from outside, as users do"
+)]
+
+mod again;
+mod chain;
+mod convert;
+mod named;
+mod settings;

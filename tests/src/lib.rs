@@ -1,1 +1,227 @@
+//! A harness for whole-pipeline tests: it runs the built binaries as a user would and reads what
+//! they made. Tests live in `it/`.
 
+#![expect(
+    clippy::disallowed_methods,
+    reason = "tests prepare and look at archives from outside, as users do"
+)]
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use anyhow::{Context as _, Result};
+use arrow::array::RecordBatch;
+use io_budget::parquet::{ParquetFile, Want};
+use io_budget::{Budget, Caps};
+use stage::Summary;
+
+/// An archive in a temporary directory, removed with it.
+#[derive(Debug)]
+pub struct Archive {
+    directory: tempfile::TempDir,
+}
+
+/// How a stage ended.
+#[derive(Debug)]
+pub struct Ended {
+    /// Exit code.
+    pub code: i32,
+    /// What it printed on stdout.
+    pub stdout: String,
+    /// What it printed on stderr.
+    pub stderr: String,
+}
+
+impl Ended {
+    /// The summary that `--json` printed.
+    ///
+    /// # Errors
+    ///
+    /// When stdout holds none.
+    pub fn summary(&self) -> Result<Summary> {
+        serde_json::from_str(&self.stdout).with_context(|| format!("no summary: {}", self.stderr))
+    }
+}
+
+impl From<Output> for Ended {
+    fn from(output: Output) -> Self {
+        Self {
+            code: output.status.code().unwrap_or(-1),
+            stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
+            stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
+        }
+    }
+}
+
+/// Path of a stage's binary. `cargo test --release --workspace` has built it beside this test.
+///
+/// # Errors
+///
+/// When it is not there.
+pub fn binary(stage: &str) -> Result<PathBuf> {
+    let test = std::env::current_exe()?;
+    let directory = test.ancestors().nth(2).context("the test stands in target/release/deps")?;
+    let path = directory.join(format!("gdelt-{stage}"));
+    anyhow::ensure!(path.exists(), "{} is missing: run cargo test --workspace", path.display());
+    Ok(path)
+}
+
+/// A command for a stage, untouched by settings of the machine it runs on.
+///
+/// # Errors
+///
+/// When the binary is not there.
+pub fn command(stage: &str, directory: &Path) -> Result<Command> {
+    let mut command = Command::new(binary(stage)?);
+    command.current_dir(directory);
+    for (name, _) in std::env::vars() {
+        if name.starts_with("GDELT_MILL_") || name.starts_with("SLURM_") || name == "MAKELEVEL" {
+            command.env_remove(name);
+        }
+    }
+    Ok(command)
+}
+
+impl Archive {
+    /// An archive without files.
+    ///
+    /// # Errors
+    ///
+    /// When no temporary directory can be made.
+    pub fn empty() -> Result<Self> {
+        Ok(Self { directory: tempfile::tempdir()? })
+    }
+
+    /// A copy of the bundled real files.
+    ///
+    /// # Errors
+    ///
+    /// When they cannot be copied.
+    pub fn bundled() -> Result<Self> {
+        let archive = Self::empty()?;
+        copy_directory(&fixtures().join("archive"), archive.root())?;
+        Ok(archive)
+    }
+
+    /// The archive's root.
+    pub fn root(&self) -> &Path {
+        self.directory.path()
+    }
+
+    /// Puts a raw file into the archive.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be written.
+    pub fn add_raw(&self, dataset: &str, name: &str, bytes: &[u8]) -> Result<()> {
+        let directory = self.root().join(dataset).join("raw");
+        fs::create_dir_all(&directory)?;
+        Ok(fs::write(directory.join(name), bytes)?)
+    }
+
+    /// Runs a stage on this archive, with a JSON summary.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be started.
+    pub fn run(&self, stage: &str, arguments: &[&str]) -> Result<Ended> {
+        let mut command = command(stage, self.root())?;
+        command.arg("--root").arg(self.root()).arg("--json").args(arguments);
+        Ok(command.output()?.into())
+    }
+
+    /// Every file below the root except the ledger's and raw ones, with its bytes.
+    ///
+    /// # Errors
+    ///
+    /// When one cannot be read.
+    pub fn data(&self) -> Result<BTreeMap<PathBuf, Vec<u8>>> {
+        let mut files = BTreeMap::new();
+        collect(self.root(), self.root(), &mut files)?;
+        files.retain(|path, _| {
+            path.iter().all(|part| part != "raw") && !path.to_string_lossy().ends_with("jsonl")
+        });
+        Ok(files)
+    }
+
+    /// The rows of a Parquet file of this archive.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be read.
+    pub fn rows(&self, relative: &str) -> Result<RecordBatch> {
+        read_parquet(&self.root().join(relative))
+    }
+}
+
+/// The bundled data.
+pub fn fixtures() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures")
+}
+
+/// All rows of a Parquet file as one batch.
+///
+/// # Errors
+///
+/// When it cannot be read.
+pub fn read_parquet(path: &Path) -> Result<RecordBatch> {
+    let file = ParquetFile::open(&Budget::new(Caps::default()), path, Want::Whole)?;
+    let columns: Vec<usize> = (0..file.schema().fields().len()).collect();
+    let mut batches = Vec::new();
+    for group in 0..file.metadata().num_row_groups() {
+        if let Some(reader) = file.read_row_group(group, &columns, None, 8_192)? {
+            batches.extend(reader.collect::<Result<Vec<_>, _>>()?);
+        }
+    }
+    Ok(arrow::compute::concat_batches(file.schema(), &batches)?)
+}
+
+/// Copies a directory with all that is in it.
+///
+/// # Errors
+///
+/// When a file cannot be copied.
+pub fn copy_directory(from: &Path, to: &Path) -> Result<()> {
+    fs::create_dir_all(to)?;
+    for entry in fs::read_dir(from)? {
+        let entry = entry?;
+        let target = to.join(entry.file_name());
+        if entry.file_type()?.is_dir() {
+            copy_directory(&entry.path(), &target)?;
+        } else {
+            fs::copy(entry.path(), &target)?;
+        }
+    }
+    Ok(())
+}
+
+fn collect(root: &Path, at: &Path, files: &mut BTreeMap<PathBuf, Vec<u8>>) -> Result<()> {
+    for entry in fs::read_dir(at)? {
+        let path = entry?.path();
+        if path.is_dir() {
+            collect(root, &path, files)?;
+        } else {
+            files.insert(path.strip_prefix(root)?.to_owned(), fs::read(&path)?);
+        }
+    }
+    Ok(())
+}
+
+/// A zip with the given members, deflated.
+///
+/// # Errors
+///
+/// When it cannot be made.
+pub fn zip_of(members: &[(&str, &[u8])]) -> Result<Vec<u8>> {
+    use std::io::Write as _;
+    let mut writer = zip::ZipWriter::new(std::io::Cursor::new(Vec::new()));
+    let options = zip::write::SimpleFileOptions::default()
+        .compression_method(zip::CompressionMethod::Deflated);
+    for (name, bytes) in members {
+        writer.start_file(*name, options)?;
+        writer.write_all(bytes)?;
+    }
+    Ok(writer.finish()?.into_inner())
+}

@@ -1,6 +1,11 @@
 //! Tasks of this workspace, run as `cargo xtask TASK`.
 
+#![expect(clippy::print_stdout, clippy::print_stderr, reason = "tasks talk to people")]
+
 mod make_archive;
+mod run_archive;
+
+use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
@@ -15,10 +20,13 @@ struct Cli {
 enum Task {
     /// Make a GDELT archive of any size from the bundled real rows
     MakeArchive(make_archive::MakeArchive),
+    /// Run the whole chain on the bundled archive, or on one of yours
+    RunArchive(run_archive::RunArchive),
 }
 
-fn main() -> anyhow::Result<()> {
+fn main() -> anyhow::Result<ExitCode> {
     match Cli::parse().task {
-        Task::MakeArchive(task) => task.run(),
+        Task::MakeArchive(task) => task.run().map(|()| ExitCode::SUCCESS),
+        Task::RunArchive(task) => task.run().map(ExitCode::from),
     }
 }

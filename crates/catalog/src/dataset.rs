@@ -42,6 +42,16 @@ pub enum Feed {
     Translation,
 }
 
+impl Feed {
+    /// The name in settings and notes.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::English => "english",
+            Self::Translation => "translation",
+        }
+    }
+}
+
 /// Which feeds to take.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]

@@ -28,4 +28,4 @@ pub use layout::{AggregatePeriod, Directory, Layout};
 pub use name::{FileName, NameError, ParquetName};
 pub use period::{DateRange, Period};
 pub use position::SourceNumber;
-pub use schema::{Column, ColumnType};
+pub use schema::{Column, ColumnType, DATE_ORIGINALS};

@@ -53,6 +53,15 @@ const fn text(name: &'static str) -> Column {
     Column { name, column_type: ColumnType::Text }
 }
 
+/// What the repair of dates adds to events: GDELT's own values of the rows that it changed, null in
+/// all others. In files they stand behind the dataset's columns, in this order.
+pub const DATE_ORIGINALS: &[Column] = &[
+    int("Day_original"),
+    int("MonthYear_original"),
+    int("Year_original"),
+    float("FractionDate_original"),
+];
+
 pub(crate) const EVENTS: &[Column] = &[
     int("GlobalEventID"),
     int("Day"),

@@ -1,1 +1,85 @@
-//! To be written.
+//! Turns raw GDELT files into Parquet.
+//!
+//! Input: the zips (or bare text files) of `<root>/<dataset>/raw`, or files named on the command
+//! line. Output: a Parquet file for each, named after the archive file, in
+//! `<root>/<dataset>/converted`; for `events-reduced` a file for each year.
+//!
+//! Invariants:
+//!
+//! - Nothing is published before the member's length and checksum are right.
+//! - Per file, records = rows written + records rejected; blank lines are counted apart.
+//! - The text never touches a disk. Memory is bounded by the largest zip read at once (64 MiB),
+//!   the largest member unpacked at once (256 MiB) and one batch and row group, for each worker.
+//! - The same input and settings give the same bytes, whatever the number of workers.
+
+mod cli;
+mod conversion;
+mod member;
+mod output;
+mod plan;
+mod problem;
+mod records;
+mod rejects;
+mod table;
+mod years;
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+
+use catalog::ledger::StageName;
+use catalog::{Dataset, Directory};
+use serde::Serialize;
+use stage::{Error, ExitStatus, Session, Summary, work};
+
+pub use cli::Args;
+use rejects::RejectsDirectory;
+
+/// Raised when the rules that turn fields into values change, so that files are made again.
+const RULES_VERSION: u32 = 1;
+
+/// What shapes an output beside its input.
+#[derive(Serialize)]
+struct Shape {
+    rules: u32,
+    max_rejects: f64,
+}
+
+/// Runs the stage.
+///
+/// # Errors
+///
+/// [`Error`] when the run stops; files that fail are in the summary.
+pub fn run(args: &Args) -> Result<ExitStatus, Error> {
+    let extra: Vec<_> =
+        args.max_rejects().map(|share| ("convert.max_rejects", share.into())).into_iter().collect();
+    let session = Session::start(&args.common, Some(&args.files), &extra)?;
+    let max_rejects = session.settings.convert.max_rejects;
+    let fingerprint = stage::fingerprint(&Shape { rules: RULES_VERSION, max_rejects })?;
+    let mut summary = Summary::new("convert");
+    let options = work::Options::of(&session, &args.files);
+    let tasks = if options.named {
+        plan::of_named(&session, &args.files, &fingerprint)?
+    } else {
+        plan::of_root(&session, &fingerprint)?
+    };
+    let rejects = rejects_directories(&session, &tasks)?;
+    work::run(&session, StageName::Convert, tasks, options, &mut summary, |task| {
+        conversion::convert(&session, task, max_rejects, rejects.get(&task.dataset))
+    })?;
+    summary.finish(&session, options.jobs.get())
+}
+
+fn rejects_directories(
+    session: &Session,
+    tasks: &[work::Task],
+) -> Result<HashMap<Dataset, RejectsDirectory>, Error> {
+    let mut directories = HashMap::new();
+    let Some(layout) = session.settings.layout() else { return Ok(directories) };
+    for task in tasks {
+        if let Entry::Vacant(vacant) = directories.entry(task.dataset) {
+            let catalog = layout.directory(task.dataset, Directory::Catalog);
+            vacant.insert(RejectsDirectory::open(&session.budget, &catalog)?);
+        }
+    }
+    Ok(directories)
+}

@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
@@ -304,25 +304,35 @@ impl Budget {
         Ok(handle)
     }
 
-    /// The staging directory for files of `data`: beside it, or inside it where it is the root of
-    /// a mounted file system, since a rename does not cross file systems. Looks only once.
-    pub(crate) fn staging_directory(&self, data: &Path) -> io::Result<PathBuf> {
+    /// The directories in which files for `data` may be staged, best first: beside it, so that it
+    /// never holds an unfinished file; or inside it, where it is the root of a mounted file system,
+    /// since a rename does not cross file systems, and where its parent is not ours to write in.
+    pub(crate) fn staging_directories(&self, data: &Path) -> io::Result<Vec<PathBuf>> {
         use std::os::unix::fs::MetadataExt as _;
-        let known = || self.shared.staging.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(staging) = known().get(data) {
-            return Ok(staging.clone());
+        if let Some(staging) = self.staging().get(data) {
+            return Ok(vec![staging.clone()]);
         }
         let device = |directory: &Path| {
             let handle = self.directory(directory)?;
             self.request(RequestKind::Stat, |_| 0, || handle.metadata()).map(|stat| stat.dev())
         };
         let absolute = std::path::absolute(data)?;
-        let staging = match absolute.parent() {
-            Some(above) if device(above)? == device(data)? => above.join(STAGING_DIRECTORY),
-            _ => absolute.join(STAGING_DIRECTORY),
-        };
-        known().insert(data.to_owned(), staging.clone());
-        Ok(staging)
+        let mut candidates = vec![absolute.join(STAGING_DIRECTORY)];
+        if let Some(above) = absolute.parent()
+            && device(above)? == device(data)?
+        {
+            candidates.insert(0, above.join(STAGING_DIRECTORY));
+        }
+        Ok(candidates)
+    }
+
+    /// Notes where files for `data` are staged, so that it is looked for only once.
+    pub(crate) fn stage_in(&self, data: &Path, staging: &Path) {
+        self.staging().insert(data.to_owned(), staging.to_owned());
+    }
+
+    fn staging(&self) -> MutexGuard<'_, HashMap<PathBuf, PathBuf>> {
+        self.shared.staging.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Forgets a directory that was removed.

@@ -122,6 +122,56 @@ impl BudgetFile {
     }
 }
 
+/// Reads a file from beginning to end or anywhere, a request of [`REQUEST_BYTES`] at a time. For
+/// files too large to hold in memory. A storage error comes out inside the reader's error.
+#[derive(Debug)]
+pub struct FileReader {
+    file: BudgetFile,
+    position: u64,
+    buffer: Bytes,
+    buffer_start: u64,
+}
+
+impl FileReader {
+    /// A reader at the beginning of the file.
+    pub fn new(file: BudgetFile) -> Self {
+        Self { file, position: 0, buffer: Bytes::new(), buffer_start: 0 }
+    }
+}
+
+impl io::Read for FileReader {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        let size = self.file.stat.size;
+        let buffered = self.buffer_start..self.buffer_start + self.buffer.len() as u64;
+        if !buffered.contains(&self.position) {
+            let end = size.min(self.position.saturating_add(REQUEST_BYTES as u64));
+            if self.position >= end {
+                return Ok(0);
+            }
+            self.buffer = self.file.read_range(self.position..end).map_err(io::Error::other)?;
+            self.buffer_start = self.position;
+        }
+        let from = usize::try_from(self.position - self.buffer_start).unwrap_or(usize::MAX);
+        let available = &self.buffer[from..];
+        let count = available.len().min(into.len());
+        into[..count].copy_from_slice(&available[..count]);
+        self.position += count as u64;
+        Ok(count)
+    }
+}
+
+impl io::Seek for FileReader {
+    fn seek(&mut self, to: io::SeekFrom) -> io::Result<u64> {
+        let target = match to {
+            io::SeekFrom::Start(offset) => Some(offset),
+            io::SeekFrom::End(offset) => self.file.stat.size.checked_add_signed(offset),
+            io::SeekFrom::Current(offset) => self.position.checked_add_signed(offset),
+        };
+        self.position = target.ok_or(io::ErrorKind::InvalidInput)?;
+        Ok(self.position)
+    }
+}
+
 /// The spans to read for the ranges asked for: sorted, apart by more than [`MERGE_GAP_BYTES`].
 fn merge(ranges: &[Range<u64>]) -> Vec<Range<u64>> {
     let mut sorted: Vec<Range<u64>> = ranges.to_vec();
@@ -150,6 +200,28 @@ mod tests {
         assert_eq!(merge(&[50..100, 0..10, far..far + 1]), [0..far + 1]);
         assert_eq!(merge(&[0..100, far + 1..far + 2]), [0..100, far + 1..far + 2]);
         assert_eq!(merge(&[]), [0..0; 0]);
+    }
+
+    #[test]
+    fn a_reader_gives_the_bytes_of_the_file_anywhere() {
+        use std::io::{Read as _, Seek as _};
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("file");
+        let budget = Budget::new(Caps::default());
+        let content: Vec<u8> = (0..3_000_000_u32).map(|i| u8::try_from(i % 251).unwrap()).collect();
+        let mut staged = budget.stage(&path);
+        io::Write::write_all(&mut staged, &content).unwrap();
+        staged.publish().unwrap();
+        let mut reader = FileReader::new(budget.open(&path).unwrap());
+        let mut read = Vec::new();
+        reader.read_to_end(&mut read).unwrap();
+        assert_eq!(read, content);
+        assert_eq!(budget.report().reads.read, 3);
+        assert_eq!(reader.seek(io::SeekFrom::End(-3)).unwrap(), 2_999_997);
+        let mut last = Vec::new();
+        reader.read_to_end(&mut last).unwrap();
+        assert_eq!(last, content[2_999_997..]);
+        assert!(reader.seek(io::SeekFrom::Current(-4_000_000)).is_err());
     }
 
     #[test]

@@ -9,6 +9,7 @@
 //! | [`Budget`] | the requests: list, stat, open, read, stage, remove |
 //! | [`Caps`] | what decides how many requests may be in flight |
 //! | [`BudgetFile`] | positioned reads of one open file, neighbouring ranges merged |
+//! | [`FileReader`] | a file too large for memory, read a request at a time |
 //! | [`StagedFile`] | a file that appears whole or not at all |
 //! | [`AppendFile`] | a file that grows by whole records |
 //! | [`parquet`] | footers and row groups for `parquet`'s push decoders |
@@ -38,7 +39,7 @@ pub use budget::{Budget, Entry, Stat};
 pub use caps::Caps;
 pub use counters::{IoReport, LaneReport, LatencyReport, RequestKind};
 pub use error::Error;
-pub use file::BudgetFile;
+pub use file::{BudgetFile, FileReader};
 pub use host::{Writer, WriterState};
 pub use staging::{Published, STAGING_DIRECTORY, StagedFile};
 

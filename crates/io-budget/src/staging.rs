@@ -172,25 +172,43 @@ impl Drop for RemoveOnDrop<'_> {
     }
 }
 
+/// Creates the temporary file, in the first staging directory that lets us.
 fn create(budget: &Budget, target: &Path) -> io::Result<Open> {
     let name = target.file_name().ok_or(io::ErrorKind::InvalidFilename)?;
     let data = parent(target);
     budget.directory(data)?;
-    let staging = budget.staging_directory(data)?;
-    let path = staging.join(format!("{}.{}{TEMPORARY_SUFFIX}", Writer::next(), name.display()));
-    // Another process may remove the empty staging directory between the two calls.
-    for _ in 0..8 {
-        budget.directory(&staging)?;
-        match budget.request(RequestKind::Create, |_| 0, || File::create_new(&path)) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                budget.forget_directory(&staging);
-            }
+    let temporary = format!("{}.{}{TEMPORARY_SUFFIX}", Writer::next(), name.display());
+    let mut refused = io::Error::from(io::ErrorKind::PermissionDenied);
+    for staging in budget.staging_directories(data)? {
+        match create_in(budget, &staging, &temporary) {
+            Err(error) if is_refusal(&error) => refused = error,
             created => {
-                return Ok(Open { file: created?, path });
+                let created = created?;
+                budget.stage_in(data, &staging);
+                return Ok(created);
             }
         }
     }
+    Err(refused)
+}
+
+fn create_in(budget: &Budget, staging: &Path, temporary: &str) -> io::Result<Open> {
+    let path = staging.join(temporary);
+    // Another process may remove the empty staging directory between the two calls.
+    for _ in 0..8 {
+        budget.directory(staging)?;
+        match budget.request(RequestKind::Create, |_| 0, || File::create_new(&path)) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                budget.forget_directory(staging);
+            }
+            created => return Ok(Open { file: created?, path }),
+        }
+    }
     Err(io::ErrorKind::NotFound.into())
+}
+
+fn is_refusal(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem)
 }
 
 impl Budget {
@@ -207,22 +225,27 @@ impl Budget {
         if !exists.is_directory {
             return Ok(0);
         }
-        let staging = self
-            .staging_directory(data)
+        let candidates = self
+            .staging_directories(data)
             .map_err(|source| Error::new("look for leavings beside", data, source))?;
-        if !self.first_sweep(&staging) {
-            return Ok(0);
+        let mut removed = 0;
+        for staging in candidates {
+            if self.first_sweep(&staging) {
+                removed += self.sweep_directory(&staging)?;
+            }
         }
-        let left = match self.list(&staging, |name| name.ends_with(TEMPORARY_SUFFIX)) {
+        Ok(removed)
+    }
+
+    fn sweep_directory(&self, staging: &Path) -> Result<usize, Error> {
+        let left = match self.list(staging, |name| name.ends_with(TEMPORARY_SUFFIX)) {
             Ok(left) => left,
             Err(error) if error.is_not_found() => return Ok(0),
             Err(error) => return Err(error),
         };
         let mut removed = 0;
         for entry in left {
-            let Some((writer, _)) = Writer::parse_prefix(&entry.name) else {
-                continue;
-            };
+            let Some((writer, _)) = Writer::parse_prefix(&entry.name) else { continue };
             let abandoned = match writer.state() {
                 WriterState::Alive => false,
                 WriterState::Dead => true,

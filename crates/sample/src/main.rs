@@ -1,2 +1,7 @@
-//! To be written.
-fn main() {}
+//! `gdelt-sample`: draws reproducible samples from a dataset's Parquet files.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    stage::main(sample::run)
+}

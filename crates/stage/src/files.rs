@@ -3,10 +3,17 @@
 use std::path::{Path, PathBuf};
 
 use catalog::ledger::{Record, StageName};
-use catalog::{AggregatePeriod, Dataset, DateRange, Directory, FeedChoice, Layout, ParquetName};
+use catalog::{
+    AggregatePeriod, Dataset, DateRange, Directory, FeedChoice, Layout, ParquetName, marks,
+};
+use io_budget::parquet::{ParquetFile, Want};
 use io_budget::{Budget, Stat};
 
+use crate::work::Input;
 use crate::{Error, Session};
+
+/// Files up to this size are read at once.
+const WHOLE_BYTES: u64 = 64 << 20;
 
 /// A Parquet file in a data directory.
 #[derive(Debug, Clone)]
@@ -21,6 +28,14 @@ pub struct DataFile {
     pub stat: Stat,
     /// What the ledger knows of it, if that is about the file as it stands there.
     pub record: Option<Record>,
+}
+
+impl DataFile {
+    /// The file as the input of a task.
+    pub fn input(&self) -> Input {
+        let name = self.relative.rsplit('/').next().unwrap_or(&self.relative).to_owned();
+        Input { path: self.path.clone(), name, stat: self.stat }
+    }
 }
 
 /// Which stage's files to read.
@@ -117,6 +132,58 @@ impl DataSource {
             });
         }
         Ok(files)
+    }
+}
+
+/// Lists the files of several datasets. Where `settings.datasets` names the datasets each of them
+/// must have files, otherwise those that have some are taken.
+///
+/// # Errors
+///
+/// [`Error::NoInput`] when files are missing, otherwise as [`DataSource::list`].
+pub fn list_datasets(
+    session: &Session,
+    layout: &Layout,
+    sources: &[(Dataset, DataSource)],
+) -> Result<Vec<(Dataset, Vec<DataFile>)>, Error> {
+    let named = !session.settings.datasets.is_empty();
+    let mut found = Vec::new();
+    for &(dataset, source) in sources {
+        match source.list(session, layout, dataset) {
+            Ok(files) => found.push((dataset, files)),
+            Err(Error::NoInput { message, .. }) if !named => session.printer.detail(message),
+            Err(error) => return Err(error),
+        }
+    }
+    if found.is_empty() && !sources.is_empty() {
+        let made_by = sources[0].1.made_by();
+        let wanted: Vec<_> = sources.iter().map(|(dataset, _)| dataset.name()).collect();
+        let (wanted, root) = (wanted.join(", "), layout.root().display());
+        return Err(Error::NoInput {
+            message: format!("{root} has no files of {wanted} of the dates and feed asked for"),
+            hint: format!("check --root, --feed and the dates, or run {made_by} first"),
+        });
+    }
+    Ok(found)
+}
+
+/// How to read a file of which all rows are wanted: whole if it fits in memory easily, otherwise a
+/// row group at a time.
+pub fn want_all_rows(size: u64) -> Want {
+    if size <= WHOLE_BYTES { Want::Whole } else { Want::Parts { footer_start: None } }
+}
+
+/// Refuses a file that notes itself to be of another dataset.
+///
+/// # Errors
+///
+/// The reason, for the user.
+pub fn check_dataset(file: &ParquetFile, dataset: Dataset) -> Result<(), String> {
+    match file.key_value(marks::DATASET) {
+        Some(noted) if noted != dataset.name() => {
+            Err(format!("it is named like a file of {dataset}, but notes that it is of {noted}"))
+        }
+        _ => Ok(()),
     }
 }
 

@@ -12,9 +12,9 @@
 
 use std::collections::BTreeMap;
 
-use catalog::{ColumnType, Dataset, marks};
+use catalog::{ColumnType, Dataset, Feed, marks};
 use parquet::basic::{Compression, ZstdLevel};
-use parquet::file::metadata::{KeyValue, ParquetMetaData};
+use parquet::file::metadata::{KeyValue, ParquetMetaData, RowGroupMetaData};
 use parquet::file::properties::{EnabledStatistics, WriterProperties, WriterVersion};
 use parquet::file::statistics::Statistics;
 use parquet::schema::types::ColumnPath;
@@ -27,6 +27,13 @@ const PAGE_BYTES: usize = 256 << 10;
 const GKG_GROUP_ROWS: usize = 8_000;
 /// Rows of a row group of other datasets.
 const GROUP_ROWS: usize = 250_000;
+/// Bytes at which a row group is full however few its rows: far above any real one, and far below
+/// the 2 GiB that readers can take of a column.
+const GROUP_BYTES: usize = 512 << 20;
+/// Bytes of a decoded batch, about.
+const BATCH_BYTES: usize = 16 << 20;
+/// Rows of a decoded batch, at most.
+const BATCH_ROWS: usize = 16_384;
 
 /// Rows of a full row group.
 pub fn group_rows(dataset: Dataset) -> usize {
@@ -38,6 +45,14 @@ pub fn group_rows(dataset: Dataset) -> usize {
         | Dataset::GkgV1Counts
         | Dataset::Mentions => GROUP_ROWS,
     }
+}
+
+/// Rows to decode at once of a row group, so that a batch takes about [`BATCH_BYTES`]: a GKG row
+/// may hold 100 kB of text.
+pub fn batch_rows(group: &RowGroupMetaData) -> usize {
+    let rows = usize::try_from(group.num_rows()).unwrap_or(0).max(1);
+    let bytes = usize::try_from(group.total_byte_size()).unwrap_or(0);
+    (BATCH_BYTES / (bytes / rows).max(1)).clamp(1, BATCH_ROWS)
 }
 
 /// Whether a column is written with a dictionary.
@@ -61,6 +76,22 @@ pub fn has_dictionary(dataset: Dataset, column: &str) -> bool {
     }
 }
 
+/// What every stage notes in its files.
+pub fn notes(
+    stage: &str,
+    dataset: Dataset,
+    feed: Feed,
+    fingerprint: &str,
+) -> Vec<(&'static str, String)> {
+    vec![
+        (marks::VERSION, crate::VERSION.to_owned()),
+        (marks::STAGE, stage.to_owned()),
+        (marks::DATASET, dataset.name().to_owned()),
+        (marks::FEED, feed.name().to_owned()),
+        (marks::FINGERPRINT, fingerprint.to_owned()),
+    ]
+}
+
 /// How files of a dataset are written; `notes` become the key-value metadata, in their order,
 /// followed by the citation.
 pub fn writer_properties(dataset: Dataset, notes: &[(&str, String)]) -> WriterProperties {
@@ -75,6 +106,7 @@ pub fn writer_properties(dataset: Dataset, notes: &[(&str, String)]) -> WriterPr
         .set_compression(compression)
         .set_data_page_size_limit(PAGE_BYTES)
         .set_max_row_group_row_count(Some(group_rows(dataset)))
+        .set_max_row_group_bytes(Some(GROUP_BYTES))
         .set_statistics_enabled(EnabledStatistics::Page)
         .set_key_value_metadata(Some(notes));
     for column in dataset.columns() {

@@ -6,6 +6,7 @@
 //! | [`settings`] | settings from defaults, files, environment and flags |
 //! | [`Session`] | all that a run needs: settings, budget, printer, interrupt |
 //! | [`files`] | the Parquet files of a dataset, and which stage's files to read |
+//! | [`named`] | files named on the command line, and where their outputs go |
 //! | [`format`] | how Parquet files are written |
 //! | [`work`] | tasks from inputs to outputs: what is left to do, doing it, recording it |
 //! | [`pool`] | a pool of named threads that gives results in order |
@@ -21,6 +22,7 @@ mod error;
 pub mod files;
 pub mod format;
 mod interrupt;
+pub mod named;
 pub mod pool;
 mod printer;
 mod session;

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 
-use catalog::{AggregatePeriod, Dataset, Directory, FeedChoice, Layout};
+use catalog::{AggregatePeriod, Column, DATE_ORIGINALS, Dataset, Directory, FeedChoice, Layout};
 use figment::providers::{Env, Format as _, Serialized, Toml};
 use figment::{Figment, Source};
 use serde::{Deserialize, Serialize};
@@ -169,10 +169,9 @@ impl Settings {
             return Err(SettingsError::value("convert.max_rejects", &problem));
         }
         for (dataset, clean) in &self.clean {
-            let unknown = clean.require.iter().chain(&clean.columns).find(|name| {
-                let added = name.ends_with("_original") && clean.date_1920(*dataset);
-                !added && dataset.columns().iter().all(|column| column.name != name.as_str())
-            });
+            let known =
+                |name: &String| clean.known_columns(*dataset).any(|column| column.name == name);
+            let unknown = clean.require.iter().chain(&clean.columns).find(|name| !known(name));
             if let Some(name) = unknown {
                 let key = format!("clean.{dataset}");
                 let problem = format!("`{name}` is no column of {dataset}");
@@ -206,6 +205,20 @@ impl CleanSettings {
     pub fn date_1920(&self, dataset: Dataset) -> bool {
         let events = matches!(dataset, Dataset::Events | Dataset::Events15Min);
         self.date_1920.unwrap_or(events) && events
+    }
+
+    /// The columns that cleaned files can have: the dataset's and those that the repair adds.
+    pub fn known_columns(&self, dataset: Dataset) -> impl Iterator<Item = &'static Column> {
+        let added = if self.date_1920(dataset) { DATE_ORIGINALS } else { &[] };
+        dataset.columns().iter().chain(added)
+    }
+
+    /// The columns of cleaned files, in their order there.
+    pub fn output_columns(&self, dataset: Dataset) -> Vec<Column> {
+        let wanted = |column: &&Column| {
+            self.columns.is_empty() || self.columns.iter().any(|name| name == column.name)
+        };
+        self.known_columns(dataset).filter(wanted).copied().collect()
     }
 
     /// Whether any step changes files of this dataset. Without one there are no cleaned copies and
@@ -277,72 +290,53 @@ impl SettingsError {
 }
 
 #[cfg(test)]
-#[expect(clippy::result_large_err, reason = "figment's test harness asks for its own error")]
 mod tests {
     use super::*;
-    use figment::Jail;
 
-    fn load(flags: &[(&str, figment::value::Value)]) -> Result<Settings, String> {
-        Settings::load(None, flags).map_err(|error| error.to_string())
+    /// Loads settings as if `toml` stood in the file named on the command line.
+    fn load(toml: &str, flags: &[(&str, figment::value::Value)]) -> Result<Settings, String> {
+        use std::io::Write as _;
+        let mut file = tempfile::Builder::new().suffix("mill.toml").tempfile().unwrap();
+        file.write_all(toml.as_bytes()).unwrap();
+        Settings::load(Some(file.path()), flags).map_err(|error| error.to_string())
     }
 
     #[test]
     fn later_layers_win() {
-        Jail::expect_with(|jail| {
-            jail.create_file(
-                LOCAL_FILE,
-                "root = 'file'\njobs = 3\n[io]\nmax_reads = 5\nmax_writes = 4\n\
-                 [directories.gkg-v2]\nraw = '/nfs/gkg'\n[clean.mentions]\nrequire = ['Confidence']",
-            )?;
-            jail.set_env("GDELT_MILL_IO__MAX_READS", "7");
-            let settings = load(&[("io.max_writes", 9.into())])?;
-            assert_eq!(settings.root.as_deref(), Some(Path::new("file")));
-            assert_eq!(settings.jobs.map(NonZeroUsize::get), Some(3));
-            let io = (settings.io.max_reads.get(), settings.io.max_writes.get());
-            assert_eq!(io, (7, 9));
-            let layout = settings.layout().expect("a root is set");
-            assert_eq!(layout.directory(Dataset::GkgV2, Directory::Raw), Path::new("/nfs/gkg"));
-            assert!(settings.clean(Dataset::Mentions).is_active(Dataset::Mentions));
-            assert!(settings.clean(Dataset::Events).is_active(Dataset::Events));
-            assert!(!settings.clean(Dataset::GkgV2).is_active(Dataset::GkgV2));
-            Ok(())
-        });
+        let toml = "root = 'file'\njobs = 3\n[io]\nmax_reads = 5\nmax_writes = 4\n\
+                    [directories.gkg-v2]\nraw = '/nfs/gkg'\n\
+                    [clean.mentions]\nrequire = ['Confidence']";
+        let settings = load(toml, &[("io.max_writes", 9.into())]).unwrap();
+        assert_eq!(settings.root.as_deref(), Some(Path::new("file")));
+        assert_eq!(settings.jobs.map(NonZeroUsize::get), Some(3));
+        assert_eq!((settings.io.max_reads.get(), settings.io.max_writes.get()), (5, 9));
+        let layout = settings.layout().expect("a root is set");
+        assert_eq!(layout.directory(Dataset::GkgV2, Directory::Raw), Path::new("/nfs/gkg"));
+        assert!(settings.clean(Dataset::Mentions).is_active(Dataset::Mentions));
+        assert!(settings.clean(Dataset::Events).is_active(Dataset::Events));
+        assert!(!settings.clean(Dataset::GkgV2).is_active(Dataset::GkgV2));
     }
 
     #[test]
     fn wrong_settings_name_their_file_and_key() {
         for (toml, parts) in [
-            ("max_reads = 1", ["gdelt-mill.toml", "`max_reads`", "expected one of root"]),
-            ("[io]\nmax_reeds = 1", ["gdelt-mill.toml", "`max_reeds` in [io]", "max_reads"]),
-            ("[io]\nmax_reads = 0", ["gdelt-mill.toml", "io.max_reads", "nonzero"]),
-            ("[io]\nmax_reads = '4'", ["gdelt-mill.toml", "io.max_reads", "string"]),
-            ("[io]\nmax_reads = 2.5", ["gdelt-mill.toml", "io.max_reads", "float"]),
-            ("[io]\nmax_reads = -1", ["gdelt-mill.toml", "io.max_reads", "-1"]),
-            ("[io]\nmax_reads = true", ["gdelt-mill.toml", "io.max_reads", "bool"]),
-            ("datasets = ['gkg']", ["gdelt-mill.toml", "datasets", "gkg-v2"]),
-            ("[directories.gkg]\nraw = ''", ["gdelt-mill.toml", "gkg", "gkg-v2"]),
+            ("max_reads = 1", ["mill.toml", "`max_reads`", "expected one of root"]),
+            ("[io]\nmax_reeds = 1", ["mill.toml", "`max_reeds` in [io]", "max_reads"]),
+            ("[io]\nmax_reads = 0", ["mill.toml", "io.max_reads", "nonzero"]),
+            ("[io]\nmax_reads = '4'", ["mill.toml", "io.max_reads", "string"]),
+            ("[io]\nmax_reads = 2.5", ["mill.toml", "io.max_reads", "float"]),
+            ("[io]\nmax_reads = -1", ["mill.toml", "io.max_reads", "-1"]),
+            ("[io]\nmax_reads = true", ["mill.toml", "io.max_reads", "bool"]),
+            ("datasets = ['gkg']", ["mill.toml", "datasets", "gkg-v2"]),
+            ("[directories.gkg]\nraw = ''", ["mill.toml", "gkg", "gkg-v2"]),
             ("[convert]\nmax_rejects = 1.5", ["convert.max_rejects", "1.5", "share"]),
             ("[clean.events]\nrequire = ['Dya']", ["clean.events", "`Dya`", "no column"]),
         ] {
-            Jail::expect_with(|jail| {
-                jail.create_file(LOCAL_FILE, toml)?;
-                let error = load(&[]).expect_err(toml);
-                for part in parts {
-                    assert!(error.contains(part), "{toml}: {error}");
-                }
-                Ok(())
-            });
+            let error = load(toml, &[]).expect_err(toml);
+            for part in parts {
+                assert!(error.contains(part), "{toml}: {error}");
+            }
         }
-    }
-
-    #[test]
-    fn an_unknown_variable_is_named() {
-        Jail::expect_with(|jail| {
-            jail.set_env("GDELT_MILL_IO__MAX_REEDS", "7");
-            let error = load(&[]).expect_err("unknown");
-            assert!(error.contains("GDELT_MILL_*: unknown key `max_reeds`"), "{error}");
-            Ok(())
-        });
     }
 
     #[test]

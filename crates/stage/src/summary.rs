@@ -56,7 +56,7 @@ pub struct FileCounts {
     pub empty: u64,
     /// Not made; [`Summary::failures`] says why.
     pub failed: u64,
-    /// Inputs in the directory that are none of the dataset's files.
+    /// Inputs that are not for this stage.
     pub ignored: u64,
 }
 

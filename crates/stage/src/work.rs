@@ -8,7 +8,9 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use catalog::ledger::{FORMAT, LedgerWriter, Outcome, Record, Source, StageName};
 use catalog::{Dataset, Directory, Feed, Layout, Period};
 use io_budget::{Budget, Published, Stat};
+use parquet::errors::ParquetError;
 
+use crate::cli::FileArgs;
 use crate::{Error, Failure, Session, Summary, pool};
 
 /// A file that a task reads.
@@ -76,6 +78,23 @@ pub struct Made {
     pub key_ranges: BTreeMap<String, (i64, i64)>,
     /// Everything unusual, by name.
     pub counts: BTreeMap<String, u64>,
+    /// The files of an output that is several: then `published` is their total size.
+    pub parts: Vec<Part>,
+}
+
+/// One of several published files that are one output.
+#[derive(Debug, Clone)]
+pub struct Part {
+    /// Path, relative to the data directory.
+    pub output: String,
+    /// Size and time.
+    pub published: Published,
+    /// Rows.
+    pub rows: u64,
+    /// Byte at which page index and footer begin.
+    pub footer_start: u64,
+    /// Least and greatest value of the whole-number keys and dates.
+    pub key_ranges: BTreeMap<String, (i64, i64)>,
 }
 
 /// Why a task has no output.
@@ -99,6 +118,17 @@ impl TaskError {
         Self::Failed(reason)
     }
 
+    /// A failure of a Parquet writer: of the storage below it, or of the rows it was given.
+    pub fn encoding(output: &Path, error: ParquetError) -> Self {
+        match error {
+            ParquetError::External(source) => match source.downcast::<std::io::Error>() {
+                Ok(source) => Self::writing(io_budget::Error::new("write", output, *source)),
+                Err(source) => Self::reading(&*source),
+            },
+            other => Self::reading(&other),
+        }
+    }
+
     /// A failure to write: it would meet every output.
     pub fn writing(error: io_budget::Error) -> Self {
         Self::Stop(Error::Io(error))
@@ -120,6 +150,16 @@ pub struct Options {
     pub named: bool,
     /// Worker threads.
     pub jobs: NonZeroUsize,
+}
+
+impl Options {
+    /// What the flags ask for. Named files are worked on by one thread unless more are asked for.
+    pub fn of(session: &Session, arguments: &FileArgs) -> Self {
+        let named = arguments.names_files();
+        let jobs =
+            if named { session.settings.jobs.unwrap_or(NonZeroUsize::MIN) } else { session.jobs() };
+        Self { force: arguments.force, named, jobs }
+    }
 }
 
 /// Runs the tasks that are not up to date, records each in the ledger as soon as it is published,
@@ -277,8 +317,7 @@ fn left_to_do(
             }
         }
         for task in tasks {
-            let record = loaded.records.get(&task.output);
-            match why_make(&task, record, present.get(&task.output), force) {
+            match why_make(&task, &loaded.records, &present, force) {
                 None => summary.files.up_to_date += 1,
                 Some(why) => {
                     session.printer.detail(format!("{}: {why}", task.output));
@@ -293,30 +332,39 @@ fn left_to_do(
 /// Why an output has to be made, or `None` when it is up to date.
 fn why_make(
     task: &Task,
-    record: Option<&Record>,
-    present: Option<&Stat>,
+    records: &HashMap<String, Record>,
+    present: &HashMap<String, Stat>,
     force: bool,
 ) -> Option<&'static str> {
-    let Some(record) = record else { return Some("not made yet") };
+    let Some(record) = records.get(&task.output) else { return Some("not made yet") };
     let same_source = |(source, input): (&Source, &Input)| {
         source.name == input.name
             && source.size == input.stat.size
             && source.modified_ns == input.stat.modified_ns
     };
-    match present {
-        _ if force => Some("made again as asked"),
-        _ if !record.is_published() => Some("failed before"),
-        None => Some("the output is gone"),
-        Some(stat) if (stat.size, stat.modified_ns) != (record.size, record.modified_ns) => {
-            Some("the output is not as it was made")
-        }
-        _ if record.sources.len() != task.inputs.len()
-            || !record.sources.iter().zip(&task.inputs).all(same_source) =>
-        {
-            Some("the inputs have changed")
-        }
-        _ if record.fingerprint != task.fingerprint => Some("the settings have changed"),
-        Some(_) => None,
+    let is_as_made = |output: &String| {
+        let (record, stat) = (records.get(output)?, present.get(output)?);
+        Some((stat.size, stat.modified_ns) == (record.size, record.modified_ns))
+    };
+    let outputs =
+        if record.parts.is_empty() { std::slice::from_ref(&record.output) } else { &record.parts };
+    let as_made: Vec<_> = outputs.iter().map(is_as_made).collect();
+    if force {
+        Some("made again as asked")
+    } else if !record.is_published() {
+        Some("failed before")
+    } else if as_made.contains(&None) {
+        Some("the output is gone")
+    } else if as_made.contains(&Some(false)) {
+        Some("the output is not as it was made")
+    } else if record.sources.len() != task.inputs.len()
+        || !record.sources.iter().zip(&task.inputs).all(same_source)
+    {
+        Some("the inputs have changed")
+    } else if record.fingerprint != task.fingerprint {
+        Some("the settings have changed")
+    } else {
+        None
     }
 }
 
@@ -376,10 +424,14 @@ impl Ledgers {
 
     fn record(&self, task: &Task, outcome: Result<&Made, &String>) -> Result<(), Error> {
         let dataset = self.recorded.get(&task.directory);
-        match dataset.and_then(|dataset| self.writers.get(dataset)) {
-            Some(writer) => Ok(writer.append(&record(task, outcome))?),
-            None => Ok(()),
+        let Some(writer) = dataset.and_then(|dataset| self.writers.get(dataset)) else {
+            return Ok(());
+        };
+        let record = record(task, outcome);
+        for part in outcome.iter().flat_map(|made| &made.parts) {
+            writer.append(&record_of_part(&record, part))?;
         }
+        Ok(writer.append(&record)?)
     }
 
     fn close(self) -> Result<(), Error> {
@@ -417,5 +469,23 @@ fn record(task: &Task, outcome: Result<&Made, &String>) -> Record {
         counts: made.map(|made| made.counts.clone()).unwrap_or_default(),
         finished_ns: i64::try_from(now).unwrap_or(i64::MAX),
         tool: crate::VERSION.to_owned(),
+        parts: made
+            .map(|made| made.parts.iter().map(|part| part.output.clone()).collect())
+            .unwrap_or_default(),
+    }
+}
+
+/// The record of a part, which stands before that of the whole: a whole that is recorded is
+/// complete.
+fn record_of_part(whole: &Record, part: &Part) -> Record {
+    Record {
+        output: part.output.clone(),
+        rows: part.rows,
+        size: part.published.size,
+        modified_ns: part.published.modified_ns,
+        footer_start: part.footer_start,
+        key_ranges: part.key_ranges.clone(),
+        parts: Vec::new(),
+        ..whole.clone()
     }
 }

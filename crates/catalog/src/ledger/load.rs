@@ -232,6 +232,7 @@ mod tests {
             footer_start: 1,
             key_ranges: BTreeMap::from([(String::from("GlobalEventID"), (1, 2))]),
             counts: BTreeMap::new(),
+            parts: Vec::new(),
             finished_ns,
             tool: String::from("0"),
         }

@@ -89,6 +89,9 @@ pub struct Record {
     /// Counts of everything unusual that was met.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub counts: BTreeMap<String, u64>,
+    /// The files of an output that is several, each with a record of its own.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub parts: Vec<String>,
     /// When the work ended, in nanoseconds after 1970-01-01 UTC.
     pub finished_ns: i64,
     /// Version of the program.

@@ -1,0 +1,25 @@
+//! The binary: its flags and exit codes.
+
+use std::process::Command;
+
+#[test]
+fn exit_codes_and_messages() {
+    for (flags, code, part) in [
+        (&["--help"][..], 0, "gdelt-aggregate --root"),
+        (&["--no-such-flag"], 2, "--no-such-flag"),
+        (&[], 2, "no archive root is set"),
+        (&["--root", "/nowhere"], 2, "/nowhere holds no Parquet"),
+        (&["--root", "/nowhere", "--dataset", "events"], 2, "events has no 15-minute files"),
+        (&["--root", "/nowhere", "--dataset", "mentions"], 2, "mentions/converted does not exist"),
+        (&["--root", "/nowhere", "--source", "aggregated"], 2, "auto, cleaned, converted"),
+        (&["--root", "/nowhere", "--period", "week"], 2, "day, month, year"),
+    ] {
+        let binary = env!("CARGO_BIN_EXE_gdelt-aggregate");
+        let directory = tempfile::tempdir().unwrap();
+        let output = Command::new(binary).args(flags).current_dir(&directory).output().unwrap();
+        let text = [output.stdout, output.stderr].concat();
+        let text = String::from_utf8_lossy(&text);
+        assert_eq!(output.status.code(), Some(code), "{flags:?}: {text}");
+        assert!(text.contains(part), "{flags:?}: {text}");
+    }
+}

@@ -1,0 +1,167 @@
+//! Column chunks copied as they are: their bytes, statistics, page index and bloom filter. Neither
+//! decodes nor decompresses.
+
+use std::collections::VecDeque;
+use std::io::Write;
+use std::ops::Range;
+
+use bytes::{Buf as _, Bytes};
+use io_budget::parquet::ParquetFile;
+use parquet::bloom_filter::Sbbf;
+use parquet::column::writer::ColumnCloseResult;
+use parquet::errors::{ParquetError, Result};
+use parquet::file::metadata::ColumnChunkMetaData;
+use parquet::file::reader::{ChunkReader, Length};
+use parquet::file::writer::SerializedRowGroupWriter;
+
+/// Bytes of neighbouring chunks that are read together, at most.
+const READ_BYTES: u64 = 32 << 20;
+
+/// Why a chunk is not copied.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    /// The source cannot be read.
+    Reading(io_budget::parquet::Error),
+    /// What the source says of the chunk is wrong.
+    Source(String),
+    /// The output cannot be written.
+    Writing(ParquetError),
+}
+
+/// Copies chunks of a row group, in the order in which they were announced.
+#[derive(Debug)]
+pub(crate) struct Copier<'a> {
+    file: &'a ParquetFile,
+    group: usize,
+    waiting: VecDeque<usize>,
+    read: VecDeque<Parts>,
+}
+
+impl<'a> Copier<'a> {
+    /// A copier of these columns, by their positions in the source.
+    pub(crate) fn new(
+        file: &'a ParquetFile,
+        group: usize,
+        columns: impl IntoIterator<Item = usize>,
+    ) -> Self {
+        let waiting = columns.into_iter().collect();
+        Self { file, group, waiting, read: VecDeque::new() }
+    }
+
+    /// Copies the next chunk. It must be the output's next column, of the same type.
+    pub(crate) fn append_next<W: Write + Send>(
+        &mut self,
+        output: &mut SerializedRowGroupWriter<'_, W>,
+    ) -> std::result::Result<(), Failure> {
+        if self.read.is_empty() {
+            self.read_ahead()?;
+        }
+        let Some(parts) = self.read.pop_front() else {
+            return Err(Failure::Source(String::from("more chunks are copied than announced")));
+        };
+        let group = self.file.metadata().row_group(self.group);
+        let chunk = group.column(parts.column);
+        let damaged = |error: ParquetError| Failure::Source(error.to_string());
+        let index = self.file.metadata().page_index_for_row_group(self.group);
+        let close = ColumnCloseResult {
+            bytes_written: u64::try_from(chunk.compressed_size()).unwrap_or(0),
+            rows_written: u64::try_from(group.num_rows()).unwrap_or(0),
+            metadata: chunk.clone(),
+            bloom_filter: Sbbf::read_from_column_chunk(chunk, &parts).map_err(damaged)?,
+            column_index: index.column_index(parts.column).cloned(),
+            offset_index: index.offset_index(parts.column).cloned(),
+        };
+        output.append_column(&parts, close).map_err(Failure::Writing)
+    }
+
+    /// Reads the next chunk, and those after it up to [`READ_BYTES`], in few requests.
+    fn read_ahead(&mut self) -> std::result::Result<(), Failure> {
+        let metadata = self.file.metadata().row_group(self.group);
+        let (mut ranges, mut owners) = (Vec::new(), Vec::new());
+        let mut bytes = 0;
+        while let Some(column) = self.waiting.front().copied() {
+            let of_column = ranges_of(metadata.column(column), self.file.stat().size)?;
+            bytes += of_column.iter().map(|range| range.end - range.start).sum::<u64>();
+            if bytes > READ_BYTES && !ranges.is_empty() {
+                break;
+            }
+            self.waiting.pop_front();
+            owners.push((column, of_column.len()));
+            ranges.extend(of_column);
+        }
+        let read = self.file.read_ranges(&ranges).map_err(Failure::Reading)?;
+        let mut read = ranges.iter().map(|range| range.start).zip(read);
+        for (column, count) in owners {
+            let parts = read.by_ref().take(count).collect();
+            self.read.push_back(Parts { column, parts });
+        }
+        Ok(())
+    }
+}
+
+/// Where a chunk and its bloom filter stand in a file of `size` bytes.
+fn ranges_of(
+    chunk: &ColumnChunkMetaData,
+    size: u64,
+) -> std::result::Result<Vec<Range<u64>>, Failure> {
+    let start = chunk.dictionary_page_offset().unwrap_or_else(|| chunk.data_page_offset());
+    let mut wanted = vec![(start, Some(chunk.compressed_size()))];
+    if let Some(offset) = chunk.bloom_filter_offset() {
+        // Older writers do not say how long it is.
+        wanted.push((offset, chunk.bloom_filter_length().map(i64::from)));
+    }
+    let range = |(start, length): (i64, Option<i64>)| {
+        let start = u64::try_from(start).ok()?;
+        let end = match length {
+            Some(length) => start.checked_add(u64::try_from(length).ok()?)?,
+            None => size,
+        };
+        (start <= end && end <= size).then_some(start..end)
+    };
+    wanted.into_iter().map(range).collect::<Option<Vec<_>>>().ok_or_else(|| {
+        let name = chunk.column_path().string();
+        Failure::Source(format!("column `{name}` lies outside the file, says its footer"))
+    })
+}
+
+/// Parts of a file that were read, each with its place in the file.
+#[derive(Debug)]
+struct Parts {
+    column: usize,
+    parts: Vec<(u64, Bytes)>,
+}
+
+impl Parts {
+    /// The bytes from `start` to the end of the part that holds it.
+    fn from(&self, start: u64) -> Result<Bytes> {
+        let found = self.parts.iter().find_map(|(offset, bytes)| {
+            let skip = usize::try_from(start.checked_sub(*offset)?).ok()?;
+            (skip <= bytes.len()).then(|| bytes.slice(skip..))
+        });
+        found.ok_or_else(|| ParquetError::EOF(format!("byte {start} was not read")))
+    }
+}
+
+impl Length for Parts {
+    fn len(&self) -> u64 {
+        let end = |(start, bytes): &(u64, Bytes)| start + bytes.len() as u64;
+        self.parts.iter().map(end).max().unwrap_or(0)
+    }
+}
+
+impl ChunkReader for Parts {
+    type T = bytes::buf::Reader<Bytes>;
+
+    fn get_read(&self, start: u64) -> Result<Self::T> {
+        Ok(self.from(start)?.reader())
+    }
+
+    fn get_bytes(&self, start: u64, length: usize) -> Result<Bytes> {
+        let bytes = self.from(start)?;
+        if bytes.len() < length {
+            let read = bytes.len();
+            return Err(ParquetError::EOF(format!("{length} bytes at {start}, {read} were read")));
+        }
+        Ok(bytes.slice(..length))
+    }
+}

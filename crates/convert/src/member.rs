@@ -1,0 +1,244 @@
+//! Opens a raw file: the one member of a zip, or bare text. Everything in a zip is untrusted: a
+//! member's name never becomes a path, sizes are bounded before memory is asked for, and the data
+//! count only once length and checksum are right.
+
+use std::io::{Cursor, Read, Seek, SeekFrom};
+
+use bytes::Bytes;
+use crc32fast::Hasher;
+use flate2::read::DeflateDecoder;
+use io_budget::{Budget, FileReader};
+use stage::work::Input;
+use zip::{CompressionMethod, ZipArchive};
+
+use crate::problem::Problem;
+
+/// Compressed bytes up to which a zip is read at once.
+const WHOLE_FILE_BYTES: u64 = 64 << 20;
+/// Text up to which a member is unpacked at once, with the faster decoder.
+const WHOLE_MEMBER_BYTES: u64 = 256 << 20;
+/// Bytes unpacked at a time beyond that.
+const CHUNK_BYTES: usize = 4 << 20;
+/// A member of more than [`RATIO_FROM_BYTES`] may be this many times its compressed length.
+/// GDELT's files are below 20.
+const MAX_RATIO: u64 = 100;
+const RATIO_FROM_BYTES: u64 = 16 << 20;
+/// No member is longer: the reduced events file has 6.6 GB.
+const MAX_MEMBER_BYTES: u64 = 32 << 30;
+
+/// Gives the text of a raw file to `take`, in one or several pieces. An error of `take` ends the
+/// reading. Returns the length of the text; only then may anything be made of it.
+pub(crate) fn read_text<E: From<Problem>>(
+    budget: &Budget,
+    input: &Input,
+    mut take: impl FnMut(&[u8]) -> Result<(), E>,
+) -> Result<u64, E> {
+    let file = budget.open(&input.path).map_err(Problem::from)?;
+    let size = file.stat().size;
+    let zipped = input.name.to_ascii_lowercase().ends_with(".zip");
+    if size == 0 && zipped {
+        return Err(Problem::NoBytes.into());
+    }
+    if !zipped {
+        return stream(FileReader::new(file), Expected::Nothing, &mut take);
+    }
+    if size <= WHOLE_FILE_BYTES {
+        let bytes = file.read_all().map_err(Problem::from)?;
+        let member = find_member(Cursor::new(bytes.clone()), &input.name, &bytes)?;
+        return read_whole_zip(&bytes, member, &mut take);
+    }
+    let start = file.read_range(0..16).map_err(Problem::from)?;
+    let mut reader = FileReader::new(file);
+    let member = find_member(&mut reader, &input.name, &start)?;
+    reader.seek(SeekFrom::Start(member.start)).map_err(damaged_data)?;
+    unpack(reader.take(member.compressed), member, &mut take)
+}
+
+/// Where the one member of a zip stands and what its directory says of it.
+#[derive(Debug, Clone, Copy)]
+struct Member {
+    start: u64,
+    compressed: u64,
+    size: u64,
+    checksum: u32,
+    deflated: bool,
+}
+
+fn find_member(
+    reader: impl Read + Seek,
+    archive_name: &str,
+    start: &[u8],
+) -> Result<Member, Problem> {
+    let mut archive = ZipArchive::new(reader).map_err(|error| {
+        if start.starts_with(b"PK") {
+            Problem::DamagedZip(error.to_string())
+        } else {
+            Problem::NotAZip(start[..start.len().min(16)].escape_ascii().to_string())
+        }
+    })?;
+    match archive.len() {
+        0 => return Err(Problem::NoMembers),
+        1 => {}
+        several => return Err(Problem::SeveralMembers(several)),
+    }
+    let member = archive.by_index_raw(0).map_err(|error| Problem::DamagedZip(error.to_string()))?;
+    let name = member.name().map_err(|error| Problem::DamagedZip(error.to_string()))?;
+    if !is_named_alike(archive_name, &name) {
+        return Err(Problem::ForeignMember { member: name.into_owned() });
+    }
+    drop(name);
+    if member.encrypted() {
+        return Err(Problem::Encrypted);
+    }
+    let deflated = match member.compression() {
+        CompressionMethod::Deflated => true,
+        CompressionMethod::Stored => false,
+        other => return Err(Problem::Method(other.to_string())),
+    };
+    let (compressed, size) = (member.compressed_size(), member.size());
+    let bound = RATIO_FROM_BYTES.max(compressed.saturating_mul(MAX_RATIO)).min(MAX_MEMBER_BYTES);
+    if size > bound {
+        return Err(Problem::TooLarge { compressed, size });
+    }
+    let start = member
+        .data_start()
+        .ok_or_else(|| Problem::DamagedZip("the member's place is not known".into()))?;
+    Ok(Member { start, compressed, size, checksum: member.crc32(), deflated })
+}
+
+/// Whether a member belongs to its zip: the same name but for extensions and letter case.
+fn is_named_alike(archive: &str, member: &str) -> bool {
+    fn stem(name: &str) -> String {
+        let mut stem = name.to_ascii_lowercase();
+        for extension in [".zip", ".csv", ".txt"] {
+            stem.truncate(stem.strip_suffix(extension).map_or(stem.len(), str::len));
+        }
+        stem
+    }
+    stem(archive) == stem(member)
+}
+
+fn read_whole_zip<E: From<Problem>>(
+    bytes: &Bytes,
+    member: Member,
+    take: &mut impl FnMut(&[u8]) -> Result<(), E>,
+) -> Result<u64, E> {
+    let place = |at: u64| usize::try_from(at).unwrap_or(usize::MAX);
+    let end = member.start.saturating_add(member.compressed);
+    let Some(data) = bytes.get(place(member.start)..place(end)) else {
+        return Err(Problem::DamagedZip("the member goes beyond the end".into()).into());
+    };
+    if member.size > WHOLE_MEMBER_BYTES {
+        return unpack(data, member, take);
+    }
+    let inflated;
+    let text = if member.deflated {
+        inflated = inflate(data, place(member.size))?;
+        &inflated[..]
+    } else {
+        data
+    };
+    let mut check = Check::default();
+    check.add(text);
+    check.finish(Expected::Member(member))?;
+    take(text)?;
+    Ok(check.length)
+}
+
+fn inflate(data: &[u8], size: usize) -> Result<Vec<u8>, Problem> {
+    let mut text = vec![0; size];
+    match libdeflater::Decompressor::new().deflate_decompress(data, &mut text) {
+        Ok(found) if found == size => Ok(text),
+        Ok(found) => Err(Problem::WrongSize { stated: size as u64, found: found as u64 }),
+        Err(libdeflater::DecompressionError::InsufficientSpace) => {
+            Err(Problem::DamagedData(format!("it holds more than the {size} bytes stated")))
+        }
+        Err(error) => Err(Problem::DamagedData(error.to_string())),
+    }
+}
+
+fn unpack<E: From<Problem>>(
+    data: impl Read,
+    member: Member,
+    take: &mut impl FnMut(&[u8]) -> Result<(), E>,
+) -> Result<u64, E> {
+    if member.deflated {
+        stream(DeflateDecoder::new(data), Expected::Member(member), take)
+    } else {
+        stream(data, Expected::Member(member), take)
+    }
+}
+
+/// What a text has to be, if that is known.
+#[derive(Clone, Copy)]
+enum Expected {
+    Nothing,
+    Member(Member),
+}
+
+#[derive(Default)]
+struct Check {
+    length: u64,
+    hasher: Hasher,
+}
+
+impl Check {
+    fn add(&mut self, text: &[u8]) {
+        self.length += text.len() as u64;
+        self.hasher.update(text);
+    }
+
+    fn finish(&self, expected: Expected) -> Result<(), Problem> {
+        let Expected::Member(member) = expected else { return Ok(()) };
+        if self.length != member.size {
+            return Err(Problem::WrongSize { stated: member.size, found: self.length });
+        }
+        let found = self.hasher.clone().finalize();
+        if found != member.checksum {
+            return Err(Problem::WrongChecksum { stated: member.checksum, found });
+        }
+        Ok(())
+    }
+}
+
+fn stream<E: From<Problem>>(
+    mut reader: impl Read,
+    expected: Expected,
+    take: &mut impl FnMut(&[u8]) -> Result<(), E>,
+) -> Result<u64, E> {
+    let mut buffer = vec![0; CHUNK_BYTES];
+    let mut check = Check::default();
+    loop {
+        let mut filled = 0;
+        // Pieces of one length, so that they do not depend on how the storage answers.
+        while filled < buffer.len() {
+            match reader.read(&mut buffer[filled..]) {
+                Ok(0) => break,
+                Ok(read) => filled += read,
+                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(damaged_data(error).into()),
+            }
+        }
+        if filled == 0 {
+            break;
+        }
+        check.add(&buffer[..filled]);
+        if let Expected::Member(member) = expected
+            && check.length > member.size
+        {
+            return Err(Problem::WrongSize { stated: member.size, found: check.length }.into());
+        }
+        take(&buffer[..filled])?;
+    }
+    check.finish(expected)?;
+    Ok(check.length)
+}
+
+/// A storage error passed through a reader keeps its file and operation.
+fn damaged_data(error: std::io::Error) -> Problem {
+    let text = error.to_string();
+    match error.downcast::<io_budget::Error>() {
+        Ok(storage) => Problem::Io(storage),
+        Err(_) => Problem::DamagedData(text),
+    }
+}

@@ -1,0 +1,83 @@
+//! The reduced events file, one member for 35 years: rows go to a Parquet file for each year,
+//! `Year=1979/…`. The files appear only once the whole member has been read and is right.
+
+use std::collections::BTreeMap;
+
+use catalog::{Dataset, ParquetName, Period};
+use io_budget::Budget;
+use stage::work::{Task, TaskError};
+
+use crate::output::{Finished, Notes, Output};
+use crate::table::{Oddity, Table, schema};
+
+/// The files of the years seen so far.
+#[derive(Debug)]
+pub(crate) struct Years {
+    budget: Budget,
+    task: Task,
+    by_year: BTreeMap<i32, Year>,
+}
+
+#[derive(Debug)]
+struct Year {
+    name: String,
+    table: Table,
+    output: Output,
+}
+
+impl Years {
+    pub(crate) fn new(budget: &Budget, task: &Task) -> Self {
+        Self { budget: budget.clone(), task: task.clone(), by_year: BTreeMap::new() }
+    }
+
+    /// The year of a record: the first four of the eight digits of its date.
+    pub(crate) fn of(record: &[u8]) -> Option<i32> {
+        let date = record.split(|byte| *byte == b'\t').next()?;
+        match Period::parse(std::str::from_utf8(date).ok()?)? {
+            Period::Day(day) => Some(chrono::Datelike::year(&day)),
+            _ => None,
+        }
+    }
+
+    /// Appends a record to the file of its year.
+    pub(crate) fn append(
+        &mut self,
+        year: i32,
+        record: &[u8],
+        odd: impl FnMut(&'static str, Oddity, &[u8]),
+    ) -> Result<(), TaskError> {
+        if !self.by_year.contains_key(&year) {
+            let begun = self.begin(year)?;
+            self.by_year.insert(year, begun);
+        }
+        let Some(Year { table, output, .. }) = self.by_year.get_mut(&year) else { return Ok(()) };
+        table.append(record, odd);
+        if table.is_full() {
+            output.write(table)?;
+        }
+        Ok(())
+    }
+
+    fn begin(&self, year: i32) -> Result<Year, TaskError> {
+        let (dataset, feed) = (Dataset::EventsReduced, self.task.feed);
+        let file = ParquetName { period: Period::Year(year), feed, cleaned: false, dataset };
+        let name = format!("Year={year}/{file}");
+        let path = self.task.directory.join(&name);
+        let notes = Notes { dataset, feed, fingerprint: &self.task.fingerprint };
+        let output = Output::begin(&self.budget, &path, &schema(dataset.columns()), notes)?;
+        Ok(Year { name, table: Table::new(dataset.columns()), output })
+    }
+
+    /// Writes the rows that are still in memory.
+    pub(crate) fn flush(&mut self) -> Result<(), TaskError> {
+        self.by_year.values_mut().try_for_each(|year| year.output.write(&mut year.table))
+    }
+
+    /// Makes the files appear, oldest first.
+    pub(crate) fn publish(self, source: &str) -> Result<Vec<(String, Finished)>, TaskError> {
+        let publish = |Year { name, output, .. }: Year| {
+            Ok((name, output.publish(Dataset::EventsReduced, source)?))
+        };
+        self.by_year.into_values().map(publish).collect()
+    }
+}

@@ -1,0 +1,141 @@
+//! The GKG records of event ids or of articles.
+
+use arrow::array::{AsArray as _, RecordBatch};
+use arrow::datatypes::{DataType, SchemaRef};
+use io_budget::parquet::ParquetFile;
+use stage::files::DataFile;
+use stage::work::TaskError;
+use stage::{Error, Session, Summary};
+
+use crate::archive;
+use crate::events::Events;
+use crate::mentions::Articles;
+use crate::rows::{self, Rows};
+
+/// What records are looked for by.
+#[derive(Debug)]
+pub(crate) enum Wanted<'a> {
+    /// GKG 1.0: ids of events, of which a record lists several.
+    EventIds(&'a Events),
+    /// GKG 2.1: addresses, of which a record has one.
+    Articles(&'a Articles),
+}
+
+/// The records that belong to events.
+#[derive(Debug, Default)]
+pub(crate) struct Records {
+    /// Key (the event's id or the article's number) and number of the record.
+    pub(crate) links: Vec<(i64, u64)>,
+    /// The records, in the order of files, then of rows.
+    pub(crate) rows: Rows,
+}
+
+/// What one file has.
+#[derive(Default)]
+struct FileRecords {
+    /// As [`Records::links`], numbered within the file.
+    links: Vec<(i64, u64)>,
+    batches: Vec<RecordBatch>,
+    ids_unparsable: u64,
+}
+
+impl Wanted<'_> {
+    fn column(&self) -> &'static str {
+        match self {
+            Self::EventIds(_) => "EventIds",
+            Self::Articles(_) => "V2DOCUMENTIDENTIFIER",
+        }
+    }
+
+    /// Adds the keys of a record that are wanted, as often as it lists them. Returns how many ids
+    /// are no numbers.
+    fn add_keys(&self, value: &str, keys: &mut Vec<i64>) -> u64 {
+        match self {
+            Self::Articles(articles) => {
+                keys.extend(articles.get(value));
+                0
+            }
+            Self::EventIds(events) => {
+                let mut unparsable = 0;
+                for id in value.split(',').map(str::trim).filter(|id| !id.is_empty()) {
+                    match id.parse() {
+                        Err(_) => unparsable += 1,
+                        Ok(id) if events.contains(id) => keys.push(id),
+                        Ok(_) => {}
+                    }
+                }
+                unparsable
+            }
+        }
+    }
+}
+
+impl Records {
+    /// Finds the records that are wanted, in the columns of `schema`.
+    ///
+    /// # Errors
+    ///
+    /// [`Error`] when the run is interrupted.
+    pub(crate) fn find(
+        session: &Session,
+        files: &[DataFile],
+        wanted: &Wanted<'_>,
+        schema: &SchemaRef,
+        summary: &mut Summary,
+    ) -> Result<Self, Error> {
+        let files: Vec<_> = files.iter().collect();
+        let mut records = Self::default();
+        let mut ids_unparsable = 0;
+        let find = |file: &ParquetFile| find_in(file, wanted, schema);
+        archive::walk(session, &files, summary, find, |found: FileRecords| {
+            let first = records.rows.len();
+            records.links.extend(found.links.into_iter().map(|(key, row)| (key, first + row)));
+            found.batches.into_iter().for_each(|batch| records.rows.push(batch));
+            ids_unparsable += found.ids_unparsable;
+            Ok(())
+        })?;
+        summary.counts.insert("gkg_records".into(), records.rows.len());
+        if let Wanted::EventIds(_) = wanted {
+            let again = records.links.len() - distinct(records.links.clone());
+            summary.counts.insert("ids_listed_again".into(), again as u64);
+            summary.counts.insert("ids_unparsable".into(), ids_unparsable);
+        } else {
+            let found = records.links.iter().map(|(article, _)| *article).collect();
+            summary.counts.insert("articles_matched".into(), distinct(found) as u64);
+        }
+        Ok(records)
+    }
+}
+
+fn distinct<T: Ord>(mut values: Vec<T>) -> usize {
+    values.sort_unstable();
+    values.dedup();
+    values.len()
+}
+
+fn find_in(
+    file: &ParquetFile,
+    wanted: &Wanted<'_>,
+    schema: &SchemaRef,
+) -> Result<FileRecords, TaskError> {
+    let key_column = rows::column(file, wanted.column())?;
+    let (mut found, mut records) = (FileRecords::default(), 0);
+    let mut keys = Vec::new();
+    for group in 0..rows::groups(file) {
+        let mut matching = Vec::new();
+        rows::scan(file, group, key_column, &DataType::Utf8, |first, values| {
+            for (row, value) in (first..).zip(values.as_string::<i32>()) {
+                found.ids_unparsable += wanted.add_keys(value.unwrap_or_default(), &mut keys);
+                if !keys.is_empty() {
+                    found.links.extend(keys.drain(..).map(|key| (key, records)));
+                    records += 1;
+                    matching.push(row);
+                }
+            }
+        })?;
+        if !matching.is_empty() {
+            found.batches.extend(rows::fetch(file, group, &matching, schema)?);
+        }
+    }
+    Ok(found)
+}

@@ -1,0 +1,52 @@
+//! What a user should know of the rows drawn.
+
+use std::collections::BTreeMap;
+
+use stage::Session;
+
+use crate::design::Design;
+use crate::draw::Draw;
+
+/// The counts for the summary.
+pub(crate) fn counts(draw: &Draw) -> BTreeMap<String, u64> {
+    let mut counts = draw.counts.clone();
+    counts.insert("population".into(), draw.population);
+    counts.insert("sampled".into(), draw.positions.len() as u64);
+    counts.extend(draw.matching.map(|matching| ("matching".into(), matching)));
+    if !draw.strata.is_empty() {
+        counts.insert("strata".into(), draw.strata.len() as u64);
+    }
+    counts
+}
+
+/// Warns of what makes the sample another one than the user may think.
+pub(crate) fn warn(session: &Session, design: &Design, draw: &Draw) {
+    if draw.positions.is_empty() {
+        let what = if draw.matching.is_some() { "matches the filter" } else { "has a date" };
+        session.printer.warn(format!(
+            "none of {} rows {what}: {} will be a table without rows",
+            draw.population,
+            design.out.display()
+        ));
+    }
+    let date = design.dataset.date_column();
+    for (name, what, consequence) in [
+        ("without_date", "no", "and were left out"),
+        ("impossible_date", "an impossible", "and were left out"),
+        (
+            "before_1979",
+            "a wrong",
+            "before 1979 and make periods of their own; gdelt-clean repairs those of 1920",
+        ),
+        (
+            "outside_range",
+            "a",
+            "outside the dates asked for and make periods of their own, of which files of other \
+             dates hold more rows",
+        ),
+    ] {
+        if let Some(count) = draw.counts.get(name) {
+            session.printer.warn(format!("{count} rows have {what} {date} {consequence}"));
+        }
+    }
+}
