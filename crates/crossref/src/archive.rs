@@ -10,11 +10,11 @@ use stage::{Error, Failure, Session, Summary, pool};
 use crate::rows;
 
 /// Counted: files that were read.
-const FILES: &str = "files_read";
+const FILES: &str = "files read";
 /// Counted: row groups of those.
-const GROUPS: &str = "row_groups_read";
+const GROUPS: &str = "row groups read";
 /// Counted: files that could not be read.
-const UNREADABLE: &str = "files_unreadable";
+const UNREADABLE: &str = "files unreadable";
 
 /// Opens each file on the pool, lets `find` look into it, and hands what it found to `keep`, in
 /// the order of the files. A file that cannot be read is noted as a failure and gives nothing.

@@ -94,8 +94,8 @@ impl Events {
     pub(crate) fn counts(&self) -> BTreeMap<String, u64> {
         let with_id = self.ids.len() as u64;
         let mut counts = BTreeMap::from([
-            ("event_ids_repeated".to_owned(), with_id - self.known.len() as u64),
-            ("events_without_id".to_owned(), self.rows - with_id),
+            ("event ids repeated".to_owned(), with_id - self.known.len() as u64),
+            ("events without id".to_owned(), self.rows - with_id),
         ]);
         counts.retain(|_, count| *count > 0);
         counts.insert("events".to_owned(), self.rows);

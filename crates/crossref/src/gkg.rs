@@ -94,14 +94,14 @@ impl Records {
             ids_unparsable += found.ids_unparsable;
             Ok(())
         })?;
-        summary.counts.insert("gkg_records".into(), records.rows.len());
+        summary.counts.insert("gkg records".into(), records.rows.len());
         if let Wanted::EventIds(_) = wanted {
             let again = records.links.len() - distinct(records.links.clone());
-            summary.counts.insert("ids_listed_again".into(), again as u64);
-            summary.counts.insert("ids_unparsable".into(), ids_unparsable);
+            summary.counts.insert("ids listed again".into(), again as u64);
+            summary.counts.insert("ids unparsable".into(), ids_unparsable);
         } else {
             let found = records.links.iter().map(|(article, _)| *article).collect();
-            summary.counts.insert("articles_matched".into(), distinct(found) as u64);
+            summary.counts.insert("articles matched".into(), distinct(found) as u64);
         }
         Ok(records)
     }

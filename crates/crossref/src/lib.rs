@@ -57,6 +57,7 @@ use plan::Plan;
 pub fn run(args: Args) -> Result<ExitStatus, Error> {
     plan::check(&args)?;
     let session = Session::start(&args.common, None, &[])?;
+    polars_bridge::limit_threads(session.jobs());
     cross_reference(&session, &args)?.finish(&session, session.jobs().get())
 }
 
@@ -79,8 +80,8 @@ fn cross_reference(session: &Session, args: &Args) -> Result<Summary, Error> {
     let matched = joined.distinct_events();
     summary.rows.written = joined.len() as u64;
     for (name, count) in [
-        ("events_matched", matched.len()),
-        ("largest_fan_out", joined.largest_fan_out()),
+        ("events matched", matched.len()),
+        ("largest fan out", joined.largest_fan_out()),
         ("rows", joined.len()),
     ] {
         summary.counts.insert(name.into(), count as u64);
@@ -143,8 +144,8 @@ fn say_what_is_read(session: &Session, plan: &Plan, events: &Events) {
     }
     let counts = events.counts();
     for (name, said) in [
-        ("event_ids_repeated", "events have the id of another one: each gives rows of its own"),
-        ("events_without_id", "events have no GlobalEventID and match nothing"),
+        ("event ids repeated", "events have the id of another one: each gives rows of its own"),
+        ("events without id", "events have no GlobalEventID and match nothing"),
     ] {
         if let Some(count) = counts.get(name) {
             session.printer.warn(format!("{count} {said}"));

@@ -23,7 +23,7 @@ pub(crate) const TIME: &str = "MentionTimeDate";
 pub(crate) const CONFIDENCE: &str = "Confidence";
 
 /// Counted: files whose ids are all outside those of the events.
-pub(crate) const SKIPPED: &str = "files_skipped_by_id_range";
+pub(crate) const SKIPPED: &str = "files skipped by id range";
 
 /// Numbers that stand for addresses, in the order in which they are first met.
 pub(crate) type Articles = HashMap<String, i64>;
@@ -79,9 +79,9 @@ impl Mentions {
             }
             Ok(())
         })?;
-        summary.counts.insert("mentions_matched".into(), matched);
+        summary.counts.insert("mentions matched".into(), matched);
         if without_article > 0 {
-            summary.counts.insert("mentions_without_article".into(), without_article);
+            summary.counts.insert("mentions without article".into(), without_article);
         }
         summary.counts.insert("articles".into(), mentions.articles.len() as u64);
         Ok(mentions)

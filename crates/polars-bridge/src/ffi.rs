@@ -1,4 +1,4 @@
-//! Single columns by the Arrow C data interface. The product's only unsafe code.
+//! Single columns by the Arrow C data interface.
 
 #![expect(unsafe_code, reason = "the C data interface is pointers that each side has to believe")]
 

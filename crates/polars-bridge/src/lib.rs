@@ -1,7 +1,7 @@
 //! Hands arrow tables to polars and back.
 //!
 //! Both libraries keep columns as the Arrow format lays them out in memory, but with types of
-//! their own. The [`ffi`] module passes them on by the Arrow C data interface, which moves
+//! their own. The module `ffi` passes them on by the Arrow C data interface, which moves
 //! pointers and a callback that frees the memory; nothing is copied but text, whose views are
 //! built when it goes to polars and which is gathered into `Utf8` when it comes back.
 //!
@@ -10,10 +10,15 @@
 //! | [`table_to_polars`] | batches of one schema | a frame with a chunk per batch |
 //! | [`table_from_polars`] | a frame | one batch |
 //!
+//! [`limit_threads`] bounds polars' own thread pool.
+//!
 //! Numbers, booleans and text cross. Field metadata and which fields may hold nulls do not: all
 //! fields that come back may.
 
 mod ffi;
+mod threads;
+
+pub use threads::limit_threads;
 
 use std::sync::Arc;
 

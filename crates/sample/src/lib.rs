@@ -69,6 +69,7 @@ pub fn run(args: Args) -> Result<ExitStatus, Error> {
     let common = args.common.clone();
     let design = Design::of(args)?;
     let session = Session::start(&common, None, &[])?;
+    polars_bridge::limit_threads(session.jobs());
     let layout = session.layout()?;
     refuse_bad_output(&session, &layout, &design)?;
     let source = DataSource::choose(&session, design.dataset, design.source, design.source_period);

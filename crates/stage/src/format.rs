@@ -47,7 +47,7 @@ pub fn group_rows(dataset: Dataset) -> usize {
     }
 }
 
-/// Rows to decode at once of a row group, so that a batch takes about [`BATCH_BYTES`]: a GKG row
+/// Rows to decode at once of a row group, so that a batch takes about 16 MiB: a GKG row
 /// may hold 100 kB of text.
 pub fn batch_rows(group: &RowGroupMetaData) -> usize {
     let rows = usize::try_from(group.num_rows()).unwrap_or(0).max(1);

@@ -7,7 +7,7 @@
 //! | [`Session`] | all that a run needs: settings, budget, printer, interrupt |
 //! | [`files`] | the Parquet files of a dataset, and which stage's files to read |
 //! | [`named`] | files named on the command line, and where their outputs go |
-//! | [`format`] | how Parquet files are written |
+//! | [`mod@format`] | how Parquet files are written |
 //! | [`work`] | tasks from inputs to outputs: what is left to do, doing it, recording it |
 //! | [`pool`] | a pool of named threads that gives results in order |
 //! | [`Printer`] | the one voice on stderr, and the progress bar |
