@@ -38,7 +38,7 @@ pub(crate) fn merge(
     let steps = serde_json::to_string(&note).map_err(|error| Error::Internal(error.to_string()))?;
     let mut notes = format::notes("aggregate", task.dataset, task.feed, &task.fingerprint);
     notes.push((marks::STEPS, steps));
-    let mut staged = session.budget.stage(&task.output_path());
+    let mut staged = session.budget.stage_within(&task.directory, &task.output_path());
     let (rows_by_input, metadata) = write(session, task, &mut staged, &notes)?;
     let published = staged.publish().map_err(TaskError::writing)?;
 

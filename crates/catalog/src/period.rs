@@ -167,7 +167,7 @@ impl DateRange {
     /// A year's file is recorded under its January, so months before the range are read too.
     pub fn may_hold_month(self, label: &str) -> bool {
         let Some(Period::Month(month)) = Period::parse(label) else {
-            return true;
+            return false;
         };
         self.end.is_none_or(|end| month <= end)
             && self.start.is_none_or(|start| {
@@ -242,6 +242,7 @@ mod tests {
             .filter(|label| range.may_hold_month(label))
             .collect();
         assert_eq!(held, ["200501", "200506", "200507"]);
+        assert!(!DateRange::default().may_hold_month(".gdelt-mill-staging"));
     }
 
     proptest! {

@@ -61,7 +61,7 @@ impl<'a> Cleaner<'a> {
         }
 
         let output = task.output_path();
-        let mut staged = self.session.budget.stage(&output);
+        let mut staged = self.session.budget.stage_within(&task.directory, &output);
         let mut notes = format::notes("clean", task.dataset, task.feed, &task.fingerprint);
         notes.push((marks::STEPS, steps.note()?));
         let writing = Writing { source: &source, layout: &layout, output: &output };

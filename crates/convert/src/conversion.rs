@@ -118,7 +118,13 @@ impl<'a> Conversion<'a> {
             Sink::Years(Years::new(&session.budget, task))
         } else {
             let schema = schema(dataset.columns());
-            let output = Output::begin(&session.budget, &task.output_path(), &schema, notes)?;
+            let output = Output::begin(
+                &session.budget,
+                &task.directory,
+                &task.output_path(),
+                &schema,
+                notes,
+            )?;
             Sink::File { table: Box::new(Table::new(dataset.columns())), output: Box::new(output) }
         };
         Ok(Self {

@@ -58,6 +58,7 @@ impl Write for Shared {
 impl Output {
     pub(crate) fn begin(
         budget: &Budget,
+        data: &Path,
         path: &Path,
         schema: &SchemaRef,
         notes: Notes<'_>,
@@ -65,7 +66,7 @@ impl Output {
         let Notes { dataset, feed, fingerprint } = notes;
         let pairs = format::notes("convert", dataset, feed, fingerprint);
         let properties = format::writer_properties(dataset, &pairs);
-        let staged = Shared(Arc::new(Mutex::new(budget.stage(path))));
+        let staged = Shared(Arc::new(Mutex::new(budget.stage_within(data, path))));
         let writer = ArrowWriter::try_new(staged.clone(), Arc::clone(schema), Some(properties))
             .map_err(|error| TaskError::encoding(path, error))?;
         Ok(Self { path: path.to_owned(), writer, staged, rows: 0 })
@@ -76,6 +77,16 @@ impl Output {
         let batch = table.take().map_err(|error| Error::Internal(error.to_string()))?;
         self.rows += batch.num_rows() as u64;
         self.writer.write(&batch).map_err(|error| TaskError::encoding(&self.path, error))
+    }
+
+    /// Rows written that are still in memory, since their row group is not full.
+    pub(crate) fn rows_in_memory(&self) -> usize {
+        self.writer.in_progress_rows()
+    }
+
+    /// Ends the row group, which leaves memory.
+    pub(crate) fn end_row_group(&mut self) -> Result<(), TaskError> {
+        self.writer.flush().map_err(|error| TaskError::encoding(&self.path, error))
     }
 
     /// Closes the file and makes it appear. `source` is the raw file its rows come from.

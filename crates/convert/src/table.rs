@@ -52,6 +52,7 @@ pub(crate) struct Table {
     builders: Vec<Builder>,
     rows: usize,
     bytes: usize,
+    batch_rows: usize,
 }
 
 #[derive(Debug)]
@@ -115,12 +116,18 @@ impl Builder {
 
 impl Table {
     pub(crate) fn new(columns: &'static [Column]) -> Self {
+        Self::of_batches(columns, BATCH_ROWS)
+    }
+
+    /// A table whose batches are complete after fewer rows.
+    pub(crate) fn of_batches(columns: &'static [Column], batch_rows: usize) -> Self {
         Self {
             columns,
             schema: schema(columns),
             builders: columns.iter().map(Builder::new).collect(),
             rows: 0,
             bytes: 0,
+            batch_rows,
         }
     }
 
@@ -164,7 +171,7 @@ impl Table {
 
     /// Whether a batch is complete. Depends on the records only, never on how they were read.
     pub(crate) fn is_full(&self) -> bool {
-        self.rows >= BATCH_ROWS || self.bytes >= BATCH_BYTES
+        self.rows >= self.batch_rows || self.bytes >= BATCH_BYTES
     }
 
     /// The rows appended so far, of which the table is then empty.

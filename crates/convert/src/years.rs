@@ -10,6 +10,12 @@ use stage::work::{Task, TaskError};
 use crate::output::{Finished, Notes, Output};
 use crate::table::{Oddity, Table, schema};
 
+/// Rows of a batch: a batch for each of 35 years may be under way.
+const BATCH_ROWS: usize = 8_192;
+/// Rows of all years' unfinished row groups; above it the longest is ended early. Where the records
+/// come in order of time this hardly happens.
+const ROWS_IN_MEMORY: usize = 500_000;
+
 /// The files of the years seen so far.
 #[derive(Debug)]
 pub(crate) struct Years {
@@ -54,6 +60,18 @@ impl Years {
         table.append(record, odd);
         if table.is_full() {
             output.write(table)?;
+            self.bound_memory()?;
+        }
+        Ok(())
+    }
+
+    fn bound_memory(&mut self) -> Result<(), TaskError> {
+        let outputs = || self.by_year.values().map(|year| &year.output);
+        if outputs().map(Output::rows_in_memory).sum::<usize>() > ROWS_IN_MEMORY {
+            let outputs = self.by_year.values_mut().map(|year| &mut year.output);
+            if let Some(longest) = outputs.max_by_key(|output| output.rows_in_memory()) {
+                longest.end_row_group()?;
+            }
         }
         Ok(())
     }
@@ -64,8 +82,14 @@ impl Years {
         let name = format!("Year={year}/{file}");
         let path = self.task.directory.join(&name);
         let notes = Notes { dataset, feed, fingerprint: &self.task.fingerprint };
-        let output = Output::begin(&self.budget, &path, &schema(dataset.columns()), notes)?;
-        Ok(Year { name, table: Table::new(dataset.columns()), output })
+        let output = Output::begin(
+            &self.budget,
+            &self.task.directory,
+            &path,
+            &schema(dataset.columns()),
+            notes,
+        )?;
+        Ok(Year { name, table: Table::of_batches(dataset.columns(), BATCH_ROWS), output })
     }
 
     /// Writes the rows that are still in memory.

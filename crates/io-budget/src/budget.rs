@@ -244,7 +244,13 @@ impl Budget {
     /// Starts a file that is to appear at `target`: it is written in a staging directory on the
     /// same file system and shows up, whole, when [`StagedFile::publish`] is called.
     pub fn stage(&self, target: &Path) -> StagedFile {
-        StagedFile::new(self.clone(), target)
+        StagedFile::new(self.clone(), parent(target), target)
+    }
+
+    /// As [`Self::stage`], for a target in a directory within the data directory `data`: it is
+    /// staged beside `data` as well, which holds finished files only.
+    pub fn stage_within(&self, data: &Path, target: &Path) -> StagedFile {
+        StagedFile::new(self.clone(), data, target)
     }
 
     /// Creates a file to append records to, with the directories above it.

@@ -21,6 +21,7 @@ const ABANDONED_AFTER: Duration = Duration::from_hours(7 * 24);
 #[derive(Debug)]
 pub struct StagedFile {
     budget: Budget,
+    data: PathBuf,
     target: PathBuf,
     buffer: Vec<u8>,
     written: u64,
@@ -44,9 +45,9 @@ pub struct Published {
 }
 
 impl StagedFile {
-    pub(crate) fn new(budget: Budget, target: &Path) -> Self {
-        let target = target.to_owned();
-        Self { budget, target, buffer: Vec::new(), written: 0, dirty: 0, open: None }
+    pub(crate) fn new(budget: Budget, data: &Path, target: &Path) -> Self {
+        let (data, target) = (data.to_owned(), target.to_owned());
+        Self { budget, data, target, buffer: Vec::new(), written: 0, dirty: 0, open: None }
     }
 
     /// Bytes written so far.
@@ -97,7 +98,7 @@ impl StagedFile {
     /// Writes the buffer in requests of at most [`REQUEST_BYTES`].
     fn write_out(&mut self) -> io::Result<()> {
         if self.open.is_none() {
-            self.open = Some(create(&self.budget, &self.target)?);
+            self.open = Some(create(&self.budget, &self.data, &self.target)?);
         }
         let Some(open) = &mut self.open else {
             return Ok(());
@@ -173,9 +174,8 @@ impl Drop for RemoveOnDrop<'_> {
 }
 
 /// Creates the temporary file, in the first staging directory that lets us.
-fn create(budget: &Budget, target: &Path) -> io::Result<Open> {
+fn create(budget: &Budget, data: &Path, target: &Path) -> io::Result<Open> {
     let name = target.file_name().ok_or(io::ErrorKind::InvalidFilename)?;
-    let data = parent(target);
     budget.directory(data)?;
     let temporary = format!("{}.{}{TEMPORARY_SUFFIX}", Writer::next(), name.display());
     let mut refused = io::Error::from(io::ErrorKind::PermissionDenied);
@@ -296,6 +296,19 @@ mod tests {
         assert_eq!(names(root.path()), ["converted"]);
         let stat = budget.stat(&data.join("a.parquet")).unwrap().unwrap();
         assert_eq!(stat.modified_ns, published.modified_ns);
+    }
+
+    #[test]
+    fn a_file_within_a_data_directory_is_staged_beside_that() {
+        let root = tempfile::tempdir().unwrap();
+        let data = root.path().join("converted");
+        let budget = Budget::new(Caps::default());
+        let mut staged = budget.stage_within(&data, &data.join("Year=1979/a.parquet"));
+        staged.write_all(&vec![7; 2 * REQUEST_BYTES]).unwrap();
+        assert_eq!(names(&data), [""; 0]);
+        assert_eq!(names(&root.path().join(STAGING_DIRECTORY)).len(), 1);
+        staged.publish().unwrap();
+        assert_eq!(names(&data.join("Year=1979")), ["a.parquet"]);
     }
 
     #[test]

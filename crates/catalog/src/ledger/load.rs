@@ -133,7 +133,7 @@ struct Segments {
 
 fn list_segments(budget: &Budget, directory: &Path) -> Result<Segments, Error> {
     let mut segments = Segments { closed: Vec::new(), abandoned: Vec::new() };
-    for entry in budget.list(directory, |name| name.contains(CLOSED_SUFFIX))? {
+    for entry in budget.list(directory, is_segment)? {
         let path = directory.join(&entry.name);
         match entry.name.strip_suffix(OPEN_SUFFIX) {
             None => segments.closed.push(path),
@@ -142,6 +142,10 @@ fn list_segments(budget: &Budget, directory: &Path) -> Result<Segments, Error> {
         }
     }
     Ok(segments)
+}
+
+fn is_segment(name: &str) -> bool {
+    name.ends_with(CLOSED_SUFFIX) || name.ends_with(MERGED_SUFFIX)
 }
 
 fn tidy_month(budget: &Budget, directory: &Path) -> Result<(), Error> {
