@@ -75,6 +75,32 @@ fn what_is_lost_or_changed_is_made_again() -> Result<()> {
 }
 
 #[test]
+fn a_converted_file_that_vanished_is_told_before_its_rows_are_missed() -> Result<()> {
+    let archive = Archive::bundled()?;
+    assert_eq!(archive.run("convert", &["--dataset", "mentions"])?.code, 0);
+    let name = "20150218234500.mentions.parquet";
+    std::fs::remove_file(archive.root().join("mentions/converted").join(name))?;
+    let ended = archive.run("aggregate", &["--dataset", "mentions"])?;
+    assert_eq!(ended.code, 0, "{}", ended.stderr);
+    assert!(
+        ended.stderr.contains("lacks 1 of the files that the ledger records"),
+        "{}",
+        ended.stderr
+    );
+    assert!(ended.stderr.contains(name), "{}", ended.stderr);
+    Ok(())
+}
+
+#[test]
+fn a_run_that_stops_tells_scripts_why() -> Result<()> {
+    let ended = Archive::empty()?.run("convert", &[])?;
+    let told: serde_json::Value = serde_json::from_str(&ended.stdout)?;
+    assert_eq!((ended.code, told["exit_code"].as_i64()), (2, Some(2)));
+    assert!(told["error"].as_str().unwrap().contains("no input matched"), "{told}");
+    Ok(())
+}
+
+#[test]
 fn other_settings_make_files_again() -> Result<()> {
     let archive = Archive::bundled()?;
     assert_eq!(archive.run("convert", &["--dataset", "mentions"])?.summary()?.files.made, 5);

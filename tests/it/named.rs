@@ -35,17 +35,36 @@ fn named_files_give_what_a_run_over_the_root_gives() -> Result<()> {
 fn named_files_need_a_place_for_their_output_and_exist() -> Result<()> {
     let archive = Archive::bundled()?;
     let raw = "events/raw/1979.zip";
+    std::os::unix::fs::symlink("target.parquet", archive.root().join("link.parquet"))?;
+    assert!(Command::new("mkfifo").arg(archive.root().join("pipe.parquet")).status()?.success());
     for (arguments, message) in [
         (&[raw][..], "--out"),
         (&["events/raw/1980.zip", "--out", "x.parquet"], "1980.zip does not exist"),
         (&[raw, "events/raw/1982.zip", "--out", "x.parquet"], "would both become"),
         (&["Cargo.toml", "--out", "x.parquet"], "Cargo.toml"),
+        (&[raw, "--out", "link.parquet"], "link.parquet is a symbolic link"),
+        (&[raw, "--out", "pipe.parquet"], "pipe.parquet is no regular file"),
+        (&["--root", ".", "--out", "x.parquet"], "none is named"),
     ] {
         let ended = command("convert", archive.root())?.args(arguments).output()?;
         let stderr = String::from_utf8_lossy(&ended.stderr);
         assert_eq!(ended.status.code(), Some(2), "{arguments:?} {stderr}");
         assert!(stderr.contains(message), "{arguments:?} {stderr}");
     }
+    assert!(!archive.root().join("target.parquet").exists());
+    Ok(())
+}
+
+#[test]
+fn a_pipe_named_like_a_zip_fails_and_nothing_waits_for_it() -> Result<()> {
+    let archive = Archive::bundled()?;
+    let pipe = archive.root().join("19800101.export.CSV.zip");
+    assert!(Command::new("mkfifo").arg(&pipe).status()?.success());
+    let ended =
+        command("convert", archive.root())?.arg(&pipe).args(["--out", "x.parquet"]).output()?;
+    let stderr = String::from_utf8_lossy(&ended.stderr);
+    assert_eq!(ended.status.code(), Some(3), "{stderr}");
+    assert!(stderr.contains("not a regular file"), "{stderr}");
     Ok(())
 }
 

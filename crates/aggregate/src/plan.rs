@@ -229,7 +229,8 @@ mod tests {
     use super::*;
     use io_budget::Stat;
 
-    const STAT: Stat = Stat { size: 1, modified_ns: 1, is_directory: false, identity: (1, 1) };
+    const STAT: Stat =
+        Stat { size: 1, modified_ns: 1, is_regular: true, is_directory: false, identity: (1, 1) };
 
     fn file(name: &str) -> (ParquetName, Input) {
         let input = Input { path: name.into(), name: name.to_owned(), stat: STAT };

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
+use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
@@ -44,6 +45,19 @@ impl AggregatePeriod {
         }
     }
 }
+
+impl FromStr for AggregatePeriod {
+    type Err = UnknownPeriod;
+
+    fn from_str(name: &str) -> Result<Self, Self::Err> {
+        Self::ALL.into_iter().find(|period| period.name() == name).ok_or(UnknownPeriod)
+    }
+}
+
+/// A name that is no length of period.
+#[derive(Debug, thiserror::Error)]
+#[error("expected day, month or year")]
+pub struct UnknownPeriod;
 
 impl fmt::Display for AggregatePeriod {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {

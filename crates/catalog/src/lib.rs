@@ -24,7 +24,7 @@ mod position;
 mod schema;
 
 pub use dataset::{Dataset, Feed, FeedChoice, UnknownDataset};
-pub use layout::{AggregatePeriod, Directory, Layout};
+pub use layout::{AggregatePeriod, Directory, Layout, UnknownPeriod};
 pub use name::{FileName, NameError, ParquetName};
 pub use period::{DateRange, Period};
 pub use position::SourceNumber;

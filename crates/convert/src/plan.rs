@@ -24,9 +24,13 @@ pub(crate) fn of_root(session: &Session, fingerprint: &str) -> Result<Vec<Task>,
         }
     }
     if tasks.is_empty() {
-        let message =
-            format!("no raw files of the dates and feed under {}", layout.root().display());
-        let hint = "put the zips into <root>/<dataset>/raw; the README says how to fetch them";
+        let root = layout.root().display();
+        let message = if session.budget.stat(layout.root())?.is_none() {
+            format!("{root} does not exist")
+        } else {
+            format!("no raw files of the dates and feed under {root}")
+        };
+        let hint = "check --root and the dates, and put the zips into <root>/<dataset>/raw";
         return Err(Error::NoInput { message, hint: hint.into() });
     }
     Ok(tasks)

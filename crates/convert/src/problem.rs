@@ -42,8 +42,8 @@ pub(crate) enum Problem {
     )]
     Width { found: usize, dataset: catalog::Dataset, expected: String, belongs_to: Option<String> },
     #[error(
-        "{rejected} of {records} records were rejected, more than the share of {share} allowed; \
-         the first: {example}"
+        "{rejected} of {records} records were rejected, more than the share of {share} allowed: \
+         look at the rejects, or raise --max-rejects; the first: {example}"
     )]
     TooManyRejects { rejected: u64, records: u64, share: f64, example: String },
 }

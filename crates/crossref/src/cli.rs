@@ -2,10 +2,9 @@
 
 use std::path::PathBuf;
 
-use catalog::{AggregatePeriod, Dataset};
+use catalog::Dataset;
 use clap::{Parser, ValueEnum};
-use stage::cli::CommonArgs;
-use stage::files::SourceChoice;
+use stage::cli::{CommonArgs, SourceArgs};
 
 /// Join events with the GKG records of the articles that report them
 ///
@@ -30,18 +29,9 @@ pub struct Args {
     /// Parquet file to write; one that exists is replaced
     #[arg(long, value_name = "FILE", help_heading = "Join")]
     pub out: PathBuf,
-    /// Which stage's files of GKG and Mentions to read
-    #[arg(
-        long,
-        value_enum,
-        value_name = "SOURCE",
-        default_value = "auto",
-        help_heading = "Archive"
-    )]
-    pub source: SourceChoice,
-    /// Length of the files of --source aggregated: day, month or year [default: day]
-    #[arg(long, value_name = "PERIOD", value_parser = parse_period, help_heading = "Archive")]
-    pub source_period: Option<AggregatePeriod>,
+    /// Which files to read.
+    #[command(flatten)]
+    pub source: SourceArgs,
     /// Flags of every stage.
     #[command(flatten)]
     pub common: CommonArgs,
@@ -50,7 +40,8 @@ pub struct Args {
 /// A generation of GKG, and how events are joined with it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum GkgVersion {
-    /// GKG 1.0 (since 2013-04-01): a record lists the ids of its events
+    /// GKG 1.0 (since 2013-04-01): a record lists the ids of its events; one that lists an id twice
+    /// gives two rows, which the summary counts
     V1,
     /// GKG 2.1 (since 2015-02-18): Mentions name the articles of an event, a record names its
     /// article; the two are compared byte for byte
@@ -85,10 +76,3 @@ Examples:
 
 The dates choose files of GKG and Mentions, not events: with dates around the events' own, the
 articles that came back to them later are not found.";
-
-fn parse_period(text: &str) -> Result<AggregatePeriod, String> {
-    AggregatePeriod::ALL
-        .into_iter()
-        .find(|period| period.name() == text)
-        .ok_or_else(|| String::from("expected day, month or year"))
-}

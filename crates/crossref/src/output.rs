@@ -1,7 +1,5 @@
 //! Writes the rows of the join.
 
-use std::io;
-use std::path::Path;
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, Int64Array, RecordBatch};
@@ -10,7 +8,6 @@ use catalog::marks::{self, SourceMark};
 use catalog::{Dataset, FeedChoice};
 use io_budget::Published;
 use parquet::arrow::ArrowWriter;
-use parquet::errors::ParquetError;
 use parquet::file::properties::{EnabledStatistics, WriterProperties};
 use parquet::schema::types::ColumnPath;
 use serde::Serialize;
@@ -109,15 +106,15 @@ impl Output<'_> {
         let mut staged = session.budget.stage(path);
         let mut writer =
             ArrowWriter::try_new(&mut staged, Arc::clone(&self.schema), Some(properties))
-                .map_err(|error| failed(path, error))?;
+                .map_err(|error| Error::encoding(path, error))?;
         let length = self.joined.len();
         for from in (0..length).step_by(BATCH_ROWS) {
             session.interrupt.check()?;
             let batch = self.batch(from, length.min(from + BATCH_ROWS));
-            let batch = batch.map_err(|error| failed(path, error.into()))?;
-            writer.write(&batch).map_err(|error| failed(path, error))?;
+            let batch = batch.map_err(|error| Error::encoding(path, error.into()))?;
+            writer.write(&batch).map_err(|error| Error::encoding(path, error))?;
         }
-        writer.close().map_err(|error| failed(path, error))?;
+        writer.close().map_err(|error| Error::encoding(path, error))?;
         Ok(staged.publish()?)
     }
 
@@ -180,18 +177,4 @@ impl Output<'_> {
 fn pick(values: &[Option<i64>], numbers: &[u64]) -> ArrayRef {
     let value = |number: &u64| values[usize::try_from(*number).unwrap_or(usize::MAX)];
     Arc::new(numbers.iter().map(value).collect::<Int64Array>())
-}
-
-/// The storage's error, if that is what stopped the Parquet writer.
-fn failed(path: &Path, error: ParquetError) -> Error {
-    let internal = |error: &dyn std::error::Error| {
-        Error::Internal(format!("cannot write {}: {error}", path.display()))
-    };
-    match error {
-        ParquetError::External(source) => match source.downcast::<io::Error>() {
-            Ok(source) => Error::Io(io_budget::Error::new("write", path, *source)),
-            Err(source) => internal(source.as_ref()),
-        },
-        error => internal(&error),
-    }
 }

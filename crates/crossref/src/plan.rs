@@ -2,8 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use catalog::{AggregatePeriod, Dataset};
-use stage::files::{DataFile, DataSource, SourceChoice, refuse_among_inputs};
+use catalog::Dataset;
+use stage::cli::check_parquet_name;
+use stage::files::{DataFile, DataSource, SourceChoice, refuse_among_inputs, refuse_irregular};
 use stage::{Error, Session};
 
 use crate::cli::{Args, GkgVersion};
@@ -29,15 +30,9 @@ pub(crate) struct Plan {
 ///
 /// [`Error::Usage`] that says what to change.
 pub(crate) fn check(args: &Args) -> Result<(), Error> {
-    if args.out.extension().is_none_or(|extension| extension != "parquet") {
-        let message = format!("--out {} does not end in .parquet", args.out.display());
-        return Err(Error::usage(message, "the output is a Parquet file: name it so"));
-    }
-    if args.source_period.is_some() && args.source != SourceChoice::Aggregated {
-        let message = "--source-period is given without --source aggregated";
-        return Err(Error::usage(message, "add --source aggregated, or leave out the period"));
-    }
-    if args.source == SourceChoice::Aggregated && !args.gkg_version.dataset().is_quarter_hourly() {
+    check_parquet_name(&args.out)?;
+    let (source, _) = args.source.checked()?;
+    if source == SourceChoice::Aggregated && !args.gkg_version.dataset().is_quarter_hourly() {
         let message = "GKG 1.0 is published by the day and has no aggregated files";
         return Err(Error::usage(message, "choose another --source"));
     }
@@ -53,8 +48,8 @@ impl Plan {
     /// them.
     pub(crate) fn make(session: &Session, args: &Args) -> Result<Self, Error> {
         let layout = session.layout()?;
-        let period = args.source_period.unwrap_or(AggregatePeriod::Day);
-        let source = |dataset| DataSource::choose(session, dataset, args.source, period);
+        let (choice, period) = args.source.checked()?;
+        let source = |dataset| DataSource::choose(session, dataset, choice, period);
         let version = args.gkg_version;
         let datasets: &[Dataset] = match version {
             GkgVersion::V1 => &[Dataset::GkgV1],
@@ -66,10 +61,7 @@ impl Plan {
             .collect();
         inputs.push(args.events.clone());
         refuse_among_inputs(&session.budget, &args.out, &inputs)?;
-        if session.budget.stat(&args.out)?.is_some_and(|stat| stat.is_directory) {
-            let message = format!("--out {} is a directory", args.out.display());
-            return Err(Error::usage(message, "name a file in it"));
-        }
+        refuse_irregular(&session.budget, &args.out)?;
         let events = event_files(session, &args.events)?;
         let mut mentions = Vec::new();
         if version == GkgVersion::V2 {

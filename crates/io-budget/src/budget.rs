@@ -64,6 +64,8 @@ pub struct Stat {
     pub size: u64,
     /// Last modification, in nanoseconds after 1970-01-01 UTC.
     pub modified_ns: i64,
+    /// Whether this is a regular file: no directory, device, pipe or socket.
+    pub is_regular: bool,
     /// Whether this is a directory.
     pub is_directory: bool,
     /// Device and inode: equal for two names of one file.
@@ -76,6 +78,7 @@ impl Stat {
         Self {
             size: metadata.len(),
             modified_ns: metadata.modified().map_or(0, nanoseconds_after_epoch),
+            is_regular: metadata.is_file(),
             is_directory: metadata.is_dir(),
             identity: (metadata.dev(), metadata.ino()),
         }
@@ -160,7 +163,7 @@ impl Budget {
         let mut entries = Vec::with_capacity(names.len());
         for name in names {
             if let Some(stat) = self.stat(&directory.join(&name))?
-                && !stat.is_directory
+                && stat.is_regular
             {
                 entries.push(Entry { name, stat });
             }
@@ -190,6 +193,19 @@ impl Budget {
         match self.request(RequestKind::Stat, |_| 0, || std::fs::metadata(path)) {
             Ok(metadata) => Ok(Some(Stat::of(&metadata))),
             Err(source) if source.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(source) => Err(Error::new("look at", path, source)),
+        }
+    }
+
+    /// Whether a path is a symbolic link, whatever it points to.
+    ///
+    /// # Errors
+    ///
+    /// [`Error`] when it exists but cannot be looked at.
+    pub fn is_link(&self, path: &Path) -> Result<bool, Error> {
+        match self.request(RequestKind::Stat, |_| 0, || std::fs::symlink_metadata(path)) {
+            Ok(metadata) => Ok(metadata.is_symlink()),
+            Err(source) if source.kind() == io::ErrorKind::NotFound => Ok(false),
             Err(source) => Err(Error::new("look at", path, source)),
         }
     }
@@ -406,6 +422,18 @@ mod tests {
         let names: Vec<_> = listed.iter().map(|e| (e.name.as_str(), e.stat.size)).collect();
         assert_eq!(names, [("a.zip", 5), ("b.zip", 5)]);
         assert_eq!(budget.report().reads.stat - before, 2);
+    }
+
+    #[test]
+    fn a_pipe_is_no_file_to_read_and_nothing_waits_for_its_writer() {
+        let directory = tempfile::tempdir().unwrap();
+        let pipe = directory.path().join("pipe.zip");
+        let made = std::process::Command::new("mkfifo").arg(&pipe).status().unwrap();
+        assert!(made.success());
+        let budget = Budget::new(Caps::default());
+        assert_eq!(budget.list(directory.path(), |_| true).unwrap(), []);
+        let error = budget.open(&pipe).unwrap_err();
+        assert_eq!(error.source.to_string(), "not a regular file");
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::io;
 use std::ops::Range;
-use std::os::unix::fs::FileExt as _;
+use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
@@ -26,8 +26,11 @@ pub struct BudgetFile {
 
 impl BudgetFile {
     pub(crate) fn open(budget: &Budget, path: &Path) -> Result<Self, Error> {
+        // Without waiting: the open of a pipe would wait for a writer. Files never wait.
+        let nonblocking = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
+        let open = || File::options().read(true).custom_flags(nonblocking).open(path);
         let file = budget
-            .request(RequestKind::Open, |_| 0, || File::open(path))
+            .request(RequestKind::Open, |_| 0, open)
             .map_err(|source| Error::new("open", path, source))?;
         let metadata = budget
             .request(RequestKind::Stat, |_| 0, || file.metadata())

@@ -34,7 +34,7 @@ pub enum Error {
     #[error(transparent)]
     Io(#[from] crate::Error),
     /// The bytes are not a Parquet file that can be read.
-    #[error("{} is not a readable Parquet file", path.display())]
+    #[error("{} is not a readable Parquet file and has to be made again", path.display())]
     Parquet {
         /// The file.
         path: PathBuf,

@@ -5,8 +5,7 @@ use std::path::PathBuf;
 
 use catalog::{AggregatePeriod, Dataset};
 use clap::{Parser, ValueEnum};
-use stage::cli::CommonArgs;
-use stage::files::SourceChoice;
+use stage::cli::{CommonArgs, SourceArgs};
 
 /// Draw a reproducible random sample of rows from a dataset's Parquet files
 ///
@@ -39,23 +38,14 @@ pub struct Args {
     #[arg(long, value_name = "ROWS", value_parser = parse_rows, help_heading = "Sample")]
     pub per_period: Option<NonZeroUsize>,
     /// Length of the periods by the date in the row: day, month or year (calendar)
-    #[arg(long, value_name = "PERIOD", value_parser = parse_period, help_heading = "Sample")]
+    #[arg(long, value_name = "PERIOD", help_heading = "Sample")]
     pub period: Option<AggregatePeriod>,
     /// Columns to write, separated by commas, in this order [default: all]
     #[arg(long, value_name = "NAMES", value_delimiter = ',', help_heading = "Sample")]
     pub columns: Option<Vec<String>>,
-    /// Which stage's files to read
-    #[arg(
-        long,
-        value_enum,
-        value_name = "SOURCE",
-        default_value = "auto",
-        help_heading = "Archive"
-    )]
-    pub source: SourceChoice,
-    /// Length of the files of --source aggregated: day, month or year [default: day]
-    #[arg(long, value_name = "PERIOD", value_parser = parse_period, help_heading = "Archive")]
-    pub source_period: Option<AggregatePeriod>,
+    /// Which files to read.
+    #[command(flatten)]
+    pub source: SourceArgs,
     /// Flags of every stage.
     #[command(flatten)]
     pub common: CommonArgs,
@@ -101,11 +91,4 @@ Examples:
 
 fn parse_rows(text: &str) -> Result<NonZeroUsize, String> {
     text.parse().map_err(|_| String::from("expected a whole number of at least 1"))
-}
-
-fn parse_period(text: &str) -> Result<AggregatePeriod, String> {
-    AggregatePeriod::ALL
-        .into_iter()
-        .find(|period| period.name() == text)
-        .ok_or_else(|| String::from("expected day, month or year"))
 }

@@ -3,9 +3,9 @@
 use std::path::PathBuf;
 
 use catalog::{AggregatePeriod, Dataset};
-use clap::ValueEnum as _;
 use serde::Serialize;
 use stage::Error;
+use stage::cli::check_parquet_name;
 use stage::files::SourceChoice;
 
 use crate::cli::{Args, Mode};
@@ -68,21 +68,9 @@ impl Design {
     /// [`Error::Usage`] when flags are missing, do not go together, or name what does not exist.
     pub(crate) fn of(args: Args) -> Result<Self, Error> {
         let dataset = args.dataset;
-        if args.out.extension().is_none_or(|extension| extension != "parquet") {
-            let message = format!("--out {} does not end in .parquet", args.out.display());
-            return Err(Error::usage(message, "name a Parquet file, as in --out sample.parquet"));
-        }
-        if args.source_period.is_some() && args.source != SourceChoice::Aggregated {
-            let source = args.source.to_possible_value();
-            let source = source.as_ref().map_or("auto", |value| value.get_name());
-            return Err(Error::usage(
-                format!("--source-period does not go with --source {source}"),
-                "add --source aggregated, or leave --source-period out",
-            ));
-        }
+        check_parquet_name(&args.out)?;
+        let (source, source_period) = args.source.checked()?;
         let columns = args.columns.as_deref().map(|names| named(dataset, names)).transpose()?;
-        let (source, source_period) =
-            (args.source, args.source_period.unwrap_or(AggregatePeriod::Day));
         let (seed, out) = (args.seed, args.out.clone());
         Ok(Self { dataset, source, source_period, method: method(args)?, seed, columns, out })
     }

@@ -47,7 +47,7 @@ mod scan;
 use std::path::PathBuf;
 
 use catalog::{AggregatePeriod, Dataset, Directory, Layout};
-use stage::files::{DataSource, refuse_among_inputs};
+use stage::files::{DataSource, refuse_among_inputs, refuse_irregular};
 use stage::{Error, ExitStatus, Session, Summary};
 
 use cli::Args;
@@ -166,10 +166,7 @@ fn refuse_bad_output(session: &Session, layout: &Layout, design: &Design) -> Res
     let datasets = Dataset::ALL.into_iter().map(|dataset| layout.root().join(dataset.name()));
     let inputs: Vec<PathBuf> = own.chain(datasets).collect();
     refuse_among_inputs(&session.budget, out, &inputs)?;
-    if session.budget.stat(out)?.is_some_and(|stat| stat.is_directory) {
-        let message = format!("--out {} is a directory", out.display());
-        return Err(Error::usage(message, "name a file in it"));
-    }
+    refuse_irregular(&session.budget, out)?;
     Ok(())
 }
 

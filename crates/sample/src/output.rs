@@ -1,6 +1,5 @@
 //! Writes the sample: which columns, and the file.
 
-use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -10,7 +9,6 @@ use arrow::datatypes::SchemaRef;
 use catalog::Dataset;
 use io_budget::Published;
 use parquet::arrow::ArrowWriter;
-use parquet::errors::ParquetError;
 use parquet::file::properties::WriterProperties;
 use stage::{Error, Session};
 
@@ -47,30 +45,19 @@ pub(crate) fn write(
 ) -> Result<Published, Error> {
     let mut staged = session.budget.stage(path);
     let mut writer = ArrowWriter::try_new(&mut staged, Arc::clone(schema), Some(properties))
-        .map_err(|error| failed(path, error))?;
+        .map_err(|error| Error::encoding(path, error))?;
     let mut coalescer = BatchCoalescer::new(Arc::clone(schema), BATCH_ROWS);
     produce(&mut |batch| {
-        coalescer.push_batch(batch).map_err(|error| failed(path, error.into()))?;
+        coalescer.push_batch(batch).map_err(|error| Error::encoding(path, error.into()))?;
         while let Some(batch) = coalescer.next_completed_batch() {
-            writer.write(&batch).map_err(|error| failed(path, error))?;
+            writer.write(&batch).map_err(|error| Error::encoding(path, error))?;
         }
         Ok(())
     })?;
-    coalescer.finish_buffered_batch().map_err(|error| failed(path, error.into()))?;
+    coalescer.finish_buffered_batch().map_err(|error| Error::encoding(path, error.into()))?;
     while let Some(batch) = coalescer.next_completed_batch() {
-        writer.write(&batch).map_err(|error| failed(path, error))?;
+        writer.write(&batch).map_err(|error| Error::encoding(path, error))?;
     }
-    writer.close().map_err(|error| failed(path, error))?;
+    writer.close().map_err(|error| Error::encoding(path, error))?;
     Ok(staged.publish()?)
-}
-
-/// The storage's error, if that is what stopped the Parquet writer.
-fn failed(path: &Path, error: ParquetError) -> Error {
-    match error {
-        ParquetError::External(source) => match source.downcast::<io::Error>() {
-            Ok(source) => Error::Io(io_budget::Error::new("write", path, *source)),
-            Err(source) => Error::Internal(format!("cannot write {}: {source}", path.display())),
-        },
-        error => Error::Internal(format!("cannot write {}: {error}", path.display())),
-    }
 }

@@ -1,13 +1,15 @@
 //! Flags that all stages have. Each stage flattens these into its own.
 
 use std::num::NonZeroUsize;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use catalog::{Dataset, FeedChoice};
+use catalog::{AggregatePeriod, Dataset, FeedChoice};
 use chrono::NaiveDate;
 use clap::Args;
 use figment::value::Value;
 
+use crate::Error;
+use crate::files::SourceChoice;
 use crate::settings::Order;
 
 /// Flags of every stage.
@@ -90,7 +92,8 @@ pub struct FileArgs {
     /// Make again what is done already
     #[arg(long, help_heading = "Run")]
     pub force: bool,
-    /// Files to work on instead of a root's: they are always made again, by one worker
+    /// Files to work on instead of a root's: they are always made again, by one worker; with
+    /// --root the root's ledger records those that go to its own directories
     #[arg(value_name = "FILE", help_heading = "Named files")]
     pub files: Vec<PathBuf>,
     /// Read more file names from a text file, one a line; `-` is stdin
@@ -125,6 +128,53 @@ impl FileArgs {
     pub fn names_files(&self) -> bool {
         !self.files.is_empty() || self.files_from.is_some()
     }
+}
+
+/// Flags of the stages that read what several others made: sample, crossref.
+#[derive(Debug, Clone, Copy, Args)]
+pub struct SourceArgs {
+    /// Which stage's files to read
+    #[arg(
+        long,
+        value_enum,
+        value_name = "SOURCE",
+        default_value = "auto",
+        help_heading = "Archive"
+    )]
+    pub source: SourceChoice,
+    /// Length of the files of --source aggregated: day, month or year [default: day]
+    #[arg(long, value_name = "PERIOD", help_heading = "Archive")]
+    pub source_period: Option<AggregatePeriod>,
+}
+
+impl SourceArgs {
+    /// The choice, and the length of aggregated files.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Usage`] when a length is given for files that have none.
+    pub fn checked(self) -> Result<(SourceChoice, AggregatePeriod), Error> {
+        if self.source_period.is_some() && self.source != SourceChoice::Aggregated {
+            return Err(Error::usage(
+                "--source-period is given without --source aggregated",
+                "add --source aggregated, or leave --source-period out",
+            ));
+        }
+        Ok((self.source, self.source_period.unwrap_or(AggregatePeriod::Day)))
+    }
+}
+
+/// Refuses an output that is not named as a Parquet file.
+///
+/// # Errors
+///
+/// [`Error::Usage`] that names it.
+pub fn check_parquet_name(out: &Path) -> Result<(), Error> {
+    if out.extension().is_none_or(|extension| extension != "parquet") {
+        let message = format!("--out {} does not end in .parquet", out.display());
+        return Err(Error::usage(message, "name a Parquet file, as in --out sample.parquet"));
+    }
+    Ok(())
 }
 
 /// Reads a day as `2020-01-31` or `20200131`.

@@ -1,6 +1,9 @@
 //! Why a run stopped, and the exit code that says so.
 
+use std::path::Path;
 use std::process::ExitCode;
+
+use parquet::errors::ParquetError;
 
 use crate::settings::SettingsError;
 
@@ -99,6 +102,20 @@ impl Error {
         Self::Input { message: message.into(), hint: hint.into() }
     }
 
+    /// A failure of a Parquet writer: of the storage below it, or of the writer itself.
+    pub fn encoding(output: &Path, error: ParquetError) -> Self {
+        let internal = |error: &dyn std::error::Error| {
+            Self::Internal(format!("cannot write {}: {error}", output.display()))
+        };
+        match error {
+            ParquetError::External(source) => match source.downcast::<std::io::Error>() {
+                Ok(source) => Self::Io(io_budget::Error::new("write", output, *source)),
+                Err(source) => internal(&*source),
+            },
+            other => internal(&other),
+        }
+    }
+
     /// The exit code for this error.
     pub fn status(&self) -> ExitStatus {
         match self {
@@ -124,6 +141,9 @@ impl Error {
             }
             Self::Io(error) if error.is_not_found() => {
                 Some("check the path, and that its file system is mounted".into())
+            }
+            Self::Io(error) if error.source.kind() == std::io::ErrorKind::PermissionDenied => {
+                Some("check who may read and write there".into())
             }
             Self::Internal(_) => Some("please report it with the command that led here".into()),
             Self::Io(_) | Self::Parquet(_) | Self::Ledger(_) | Self::Interrupted { .. } => None,

@@ -1,5 +1,6 @@
 //! The Parquet files of a dataset: which there are, and which stage's files to read.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use catalog::ledger::{Record, StageName};
@@ -131,6 +132,24 @@ impl DataSource {
                     && record.modified_ns == file.stat.modified_ns
             });
         }
+        let range = session.range;
+        let vanished = known.into_values().filter(|record| {
+            let taken = session.settings.feed.includes(record.feed);
+            record.is_published()
+                && record.parts.is_empty()
+                && taken
+                && range.overlaps(record.period)
+        });
+        let vanished: BTreeSet<String> = vanished.map(|record| record.output).collect();
+        if let Some(first) = vanished.first() {
+            session.printer.warn(format!(
+                "{} lacks {} of the files that the ledger records, such as {first}: their rows \
+                 are missing from what is made now; run {} for {dataset} to make them again",
+                directory.display(),
+                vanished.len(),
+                self.made_by()
+            ));
+        }
         Ok(files)
     }
 }
@@ -233,6 +252,26 @@ fn list_into(
         }
     }
     Ok(())
+}
+
+/// Refuses an output in whose place something stands that is no regular file: a device, a pipe, a
+/// link. Publishing would replace it.
+///
+/// # Errors
+///
+/// [`Error::Usage`] that names it, [`Error::Io`] when it cannot be looked at.
+pub fn refuse_irregular(budget: &Budget, output: &Path) -> Result<(), Error> {
+    let what = if budget.is_link(output)? {
+        "a symbolic link"
+    } else {
+        match budget.stat(output)? {
+            Some(stat) if stat.is_directory => "a directory",
+            Some(stat) if !stat.is_regular => "no regular file",
+            _ => return Ok(()),
+        }
+    };
+    let message = format!("the output {} is {what}, which it would replace", output.display());
+    Err(Error::usage(message, "name a file to write"))
 }
 
 /// Refuses an output that would stand among inputs, where the next run would read it as data, or

@@ -153,11 +153,8 @@ impl NamedOutput {
                 "give --out FILE for one output, or --out-dir DIR",
             ));
         };
+        crate::files::refuse_irregular(&session.budget, path)?;
         let present = session.budget.stat(path)?;
-        if present.is_some_and(|stat| stat.is_directory) {
-            let message = format!("--out {} is a directory", path.display());
-            return Err(Error::usage(message, "give --out-dir to write under usual names"));
-        }
         let same =
             |input: &&Input| present.is_some_and(|stat| stat.identity == input.stat.identity);
         if let Some(input) = inputs.iter().find(same) {

@@ -53,6 +53,13 @@ impl Session {
         flags.extend(files.map(FileArgs::settings).unwrap_or_default());
         flags.extend_from_slice(extra);
         let settings = Settings::load(common.config.as_deref(), &flags)?;
+        if let Some(files) = files
+            && !files.names_files()
+            && (files.out.is_some() || files.out_dir.is_some())
+        {
+            let message = "--out and --out-dir are for named files, and none is named";
+            return Err(Error::usage(message, "name files, or leave the output away"));
+        }
         let range = DateRange { start: common.start_date, end: common.end_date };
         if let (Some(start), Some(end)) = (range.start, range.end)
             && start > end
@@ -113,7 +120,22 @@ pub fn main<A: Parser>(body: impl FnOnce(A) -> Result<ExitStatus, Error>) -> Exi
     };
     let status = body(arguments).unwrap_or_else(|error| {
         Printer::new(false, false, true).error(&error, error.hint().as_deref());
+        if std::env::args_os().any(|argument| argument == "--json") {
+            print_error(&error);
+        }
         error.status()
     });
     status.into()
+}
+
+/// Tells a script what stopped the run, in place of a summary.
+fn print_error(error: &Error) {
+    use std::io::Write as _;
+    let object = serde_json::json!({
+        "exit_code": error.status().code(),
+        "error": error.to_string(),
+        "hint": error.hint(),
+    });
+    // Nobody is left to tell when stdout is closed.
+    let _written = writeln!(std::io::stdout(), "{object}");
 }

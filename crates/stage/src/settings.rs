@@ -18,6 +18,9 @@ pub const LOCAL_FILE: &str = "gdelt-mill.toml";
 /// Variables with this prefix are settings: `GDELT_MILL_IO__MAX_READS` is `max_reads` in `[io]`.
 pub const ENVIRONMENT_PREFIX: &str = "GDELT_MILL_";
 
+/// More threads than this are a slip of the finger, and systems refuse to start them.
+const MOST_JOBS: usize = 1_024;
+
 /// All settings, resolved.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -167,6 +170,15 @@ impl Settings {
         if !(0.0..=1.0).contains(&self.convert.max_rejects) {
             let problem = format!("{} is not a share from 0 to 1", self.convert.max_rejects);
             return Err(SettingsError::value("convert.max_rejects", &problem));
+        }
+        if self.root.as_deref() == Some(Path::new("")) {
+            return Err(SettingsError::value("root", "is empty"));
+        }
+        if let Some(jobs) = self.jobs
+            && jobs.get() > MOST_JOBS
+        {
+            let problem = format!("{jobs} threads are more than {MOST_JOBS}");
+            return Err(SettingsError::value("jobs", &problem));
         }
         for (dataset, clean) in &self.clean {
             let known =
@@ -329,6 +341,8 @@ mod tests {
             ("[io]\nmax_reads = true", ["mill.toml", "io.max_reads", "bool"]),
             ("datasets = ['gkg']", ["mill.toml", "datasets", "gkg-v2"]),
             ("[directories.gkg]\nraw = ''", ["mill.toml", "gkg", "gkg-v2"]),
+            ("root = ''", ["settings", "root", "empty"]),
+            ("jobs = 100000", ["jobs", "100000", "1024"]),
             ("[convert]\nmax_rejects = 1.5", ["convert.max_rejects", "1.5", "share"]),
             ("[clean.events]\nrequire = ['Dya']", ["clean.events", "`Dya`", "no column"]),
         ] {

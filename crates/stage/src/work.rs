@@ -49,9 +49,12 @@ impl Task {
         self.directory.join(&self.output)
     }
 
-    /// The input to name when something is wrong with the task.
-    fn first_input(&self) -> PathBuf {
-        self.inputs.first().map_or_else(|| self.output_path(), |input| input.path.clone())
+    /// The file to name when something is wrong with the task: its input if there is one only.
+    fn subject(&self) -> PathBuf {
+        match &self.inputs[..] {
+            [input] => input.path.clone(),
+            _ => self.output_path(),
+        }
     }
 }
 
@@ -120,12 +123,9 @@ impl TaskError {
 
     /// A failure of a Parquet writer: of the storage below it, or of the rows it was given.
     pub fn encoding(output: &Path, error: ParquetError) -> Self {
-        match error {
-            ParquetError::External(source) => match source.downcast::<std::io::Error>() {
-                Ok(source) => Self::writing(io_budget::Error::new("write", output, *source)),
-                Err(source) => Self::reading(&*source),
-            },
-            other => Self::reading(&other),
+        match Error::encoding(output, error) {
+            Error::Io(error) => Self::writing(error),
+            other => Self::Failed(other.to_string()),
         }
     }
 
@@ -195,14 +195,11 @@ pub fn run(
     let ledgers = Ledgers::new(session, layout.as_ref(), stage, &tasks)?;
     let bar = session.printer.start_bar(tasks.len() as u64, "files");
     let run_task = |task: Task| {
-        let outcome = session
-            .interrupt
-            .check()
-            .map_err(TaskError::Stop)
-            .and_then(|()| make(&task))
-            .and_then(|made| Ok((ledgers.record(&task, Ok(&made))?, made).1));
-        if let Err(TaskError::Failed(reason)) = &outcome {
-            ledgers.record(&task, Err(reason))?;
+        let outcome = session.interrupt.check().map_err(TaskError::Stop).and_then(|()| make(&task));
+        match &outcome {
+            Ok(output) => ledgers.record(&task, Ok(output))?,
+            Err(TaskError::Failed(reason)) => ledgers.record(&task, Err(reason))?,
+            Err(TaskError::Stop(_)) => {}
         }
         Ok((task, outcome))
     };
@@ -230,6 +227,9 @@ fn note(
                 task.output_path().display(),
                 made.rows
             ));
+            for (name, count) in &made.counts {
+                session.printer.detail(format!("  {name}: {count}"));
+            }
             summary.files.made += 1;
             summary.files.empty += u64::from(made.is_empty_upstream);
             summary.rows.read += made.rows_read;
@@ -247,7 +247,7 @@ fn note(
         }
         Err(TaskError::Failed(reason)) => {
             summary.files.failed += 1;
-            summary.failures.push(Failure { file: task.first_input(), reason });
+            summary.failures.push(Failure { file: task.subject(), reason });
         }
         Err(TaskError::Stop(error)) => return Err(error),
     }
@@ -261,11 +261,12 @@ fn refuse_one_output_of_two(tasks: &[Task]) -> Result<(), Error> {
         if let Some(other) = by_output.insert(task.output_path(), task) {
             let message = format!(
                 "{} and {} would both become {}",
-                other.first_input().display(),
-                task.first_input().display(),
+                other.subject().display(),
+                task.subject().display(),
                 task.output_path().display()
             );
-            return Err(Error::usage(message, "keep one of the two inputs in the directory"));
+            let hint = "keep one of the two, or give each an output of its own, as --out-dir does";
+            return Err(Error::usage(message, hint));
         }
     }
     Ok(())
