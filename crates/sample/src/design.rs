@@ -172,7 +172,7 @@ mod tests {
             ),
             (
                 "--mode indexed -n 1 --source-period day --out a.parquet",
-                "--source-period does not go with --source auto",
+                "--source-period is given without --source aggregated",
             ),
             ("--mode indexed -n 1 --out a.csv", "--out a.csv does not end in .parquet"),
             (
