@@ -92,6 +92,27 @@ fn a_converted_file_that_vanished_is_told_before_its_rows_are_missed() -> Result
 }
 
 #[test]
+fn a_day_is_not_made_again_without_a_file_that_it_was_made_of() -> Result<()> {
+    let archive = Archive::bundled()?;
+    let flags = ["--dataset", "mentions"];
+    for stage in ["convert", "aggregate"] {
+        assert_eq!(archive.run(stage, &flags)?.code, 0);
+    }
+    let day = "mentions/aggregated/day/20150218.mentions.parquet";
+    let name = "20150218234500.mentions.parquet";
+    std::fs::remove_file(archive.root().join("mentions/converted").join(name))?;
+    let ended = archive.run("aggregate", &flags)?;
+    assert_eq!(ended.code, 3, "{}", ended.stderr);
+    let message = format!("{name}, of which it was made, is gone");
+    assert!(ended.stderr.contains(&message), "{}", ended.stderr);
+    assert_eq!(archive.rows(day)?.num_rows(), 37_208);
+    let forced = archive.run("aggregate", &["--dataset", "mentions", "--force"])?;
+    assert_eq!(forced.code, 0, "{}", forced.stderr);
+    assert_eq!(archive.rows(day)?.num_rows(), 37_208 - 10_180);
+    Ok(())
+}
+
+#[test]
 fn a_run_that_stops_tells_scripts_why() -> Result<()> {
     let ended = Archive::empty()?.run("convert", &[])?;
     let told: serde_json::Value = serde_json::from_str(&ended.stdout)?;

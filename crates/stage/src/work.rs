@@ -318,11 +318,19 @@ fn left_to_do(
             }
         }
         for task in tasks {
-            match why_make(&task, &loaded.records, &present, force) {
-                None => summary.files.up_to_date += 1,
-                Some(why) => {
+            match State::of(&task, &loaded.records, &present, force) {
+                State::UpToDate => summary.files.up_to_date += 1,
+                State::ToMake(why) => {
                     session.printer.detail(format!("{}: {why}", task.output));
                     left.push(task);
+                }
+                State::SourceGone(name) => {
+                    let reason = format!(
+                        "{name}, of which it was made, is gone: make that again, or give --force \
+                         to make this without it"
+                    );
+                    summary.files.failed += 1;
+                    summary.failures.push(Failure { file: task.output_path(), reason });
                 }
             }
         }
@@ -330,43 +338,66 @@ fn left_to_do(
     Ok(left)
 }
 
-/// Why an output has to be made, or `None` when it is up to date.
-fn why_make(
-    task: &Task,
-    records: &HashMap<String, Record>,
-    present: &HashMap<String, Stat>,
-    force: bool,
-) -> Option<&'static str> {
-    let Some(record) = records.get(&task.output) else { return Some("not made yet") };
-    let same_source = |(source, input): (&Source, &Input)| {
-        source.name == input.name
-            && source.size == input.stat.size
-            && source.modified_ns == input.stat.modified_ns
-    };
-    let is_as_made = |output: &String| {
-        let (record, stat) = (records.get(output)?, present.get(output)?);
-        Some((stat.size, stat.modified_ns) == (record.size, record.modified_ns))
-    };
-    let outputs =
-        if record.parts.is_empty() { std::slice::from_ref(&record.output) } else { &record.parts };
-    let as_made: Vec<_> = outputs.iter().map(is_as_made).collect();
-    if force {
-        Some("made again as asked")
-    } else if !record.is_published() {
-        Some("failed before")
-    } else if as_made.contains(&None) {
-        Some("the output is gone")
-    } else if as_made.contains(&Some(false)) {
-        Some("the output is not as it was made")
-    } else if record.sources.len() != task.inputs.len()
-        || !record.sources.iter().zip(&task.inputs).all(same_source)
-    {
-        Some("the inputs have changed")
-    } else if record.fingerprint != task.fingerprint {
-        Some("the settings have changed")
-    } else {
-        None
+/// What is to be done about an output.
+enum State {
+    UpToDate,
+    /// It has to be made, for this reason.
+    ToMake(&'static str),
+    /// It stands as it was made, of a file that is gone: made again it would have fewer rows.
+    SourceGone(String),
+}
+
+impl State {
+    fn of(
+        task: &Task,
+        records: &HashMap<String, Record>,
+        present: &HashMap<String, Stat>,
+        force: bool,
+    ) -> Self {
+        let Some(record) = records.get(&task.output) else { return Self::ToMake("not made yet") };
+        let is_same = |(source, input): (&Source, &Input)| {
+            source.name == input.name
+                && source.size == input.stat.size
+                && source.modified_ns == input.stat.modified_ns
+        };
+        let is_as_made = |output: &String| {
+            let (record, stat) = (records.get(output)?, present.get(output)?);
+            Some((stat.size, stat.modified_ns) == (record.size, record.modified_ns))
+        };
+        let outputs = if record.parts.is_empty() {
+            std::slice::from_ref(&record.output)
+        } else {
+            &record.parts
+        };
+        let as_made: Vec<_> = outputs.iter().map(is_as_made).collect();
+        if force {
+            Self::ToMake("made again as asked")
+        } else if !record.is_published() {
+            Self::ToMake("failed before")
+        } else if as_made.contains(&None) {
+            Self::ToMake("the output is gone")
+        } else if as_made.contains(&Some(false)) {
+            Self::ToMake("the output is not as it was made")
+        } else if record.fingerprint != task.fingerprint {
+            Self::ToMake("the settings have changed")
+        } else if let Some(gone) = gone_source(record, task) {
+            Self::SourceGone(gone.to_owned())
+        } else if record.sources.len() != task.inputs.len()
+            || !record.sources.iter().zip(&task.inputs).all(is_same)
+        {
+            Self::ToMake("the inputs have changed")
+        } else {
+            Self::UpToDate
+        }
     }
+}
+
+/// A recorded source that is not among the inputs, where these have become fewer. One that was
+/// replaced under another name leaves as many.
+fn gone_source<'a>(record: &'a Record, task: &Task) -> Option<&'a str> {
+    let is_gone = |source: &&Source| task.inputs.iter().all(|input| input.name != source.name);
+    let gone = record.sources.iter().find(is_gone)?;
+    (record.sources.len() > task.inputs.len()).then_some(gone.name.as_str())
 }
 
 fn present_outputs(
