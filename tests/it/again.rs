@@ -153,6 +153,35 @@ fn a_killed_run_continues_to_the_same_bytes() -> Result<()> {
 }
 
 #[test]
+fn what_killed_runs_left_is_removed_also_beside_the_rejects() -> Result<()> {
+    let archive = Archive::bundled()?;
+    let left = ["events", "events/catalog"].map(|beside| {
+        let staging = archive.root().join(beside).join(".gdelt-mill-staging");
+        // A process of this host that is gone, as the names of temporary files tell it.
+        (staging, "2147483646.1.0.1979.parquet.tmp")
+    });
+    let host = this_host();
+    for (staging, rest) in &left {
+        std::fs::create_dir_all(staging)?;
+        std::fs::write(staging.join(format!("{host}.{rest}")), b"unfinished")?;
+    }
+    for directory in ["converted", "catalog/rejects"] {
+        std::fs::create_dir_all(archive.root().join("events").join(directory))?;
+    }
+    assert_eq!(archive.run("convert", &["--dataset", "events"])?.code, 0);
+    for (staging, rest) in &left {
+        assert!(!staging.join(format!("{host}.{rest}")).exists(), "{}", staging.display());
+    }
+    Ok(())
+}
+
+/// The host as it stands in the name of a file that this process would write.
+fn this_host() -> String {
+    let name = io_budget::Writer::next().to_string();
+    name.split('.').next().unwrap_or_default().to_owned()
+}
+
+#[test]
 fn an_interrupted_run_ends_with_130_and_leaves_nothing_unfinished() -> Result<()> {
     let archive = Archive::bundled()?;
     let child = command("convert", archive.root())?

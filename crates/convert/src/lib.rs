@@ -78,7 +78,7 @@ fn rejects_directories(
     for task in tasks {
         if let Entry::Vacant(vacant) = directories.entry(task.dataset) {
             let catalog = layout.directory(task.dataset, Directory::Catalog);
-            vacant.insert(RejectsDirectory::open(&session.budget, &catalog)?);
+            vacant.insert(RejectsDirectory::open(session, &catalog)?);
         }
     }
     Ok(directories)

@@ -2,7 +2,7 @@
 //! the ledger, one for each raw file that has any.
 
 use std::collections::{BTreeMap, HashSet};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use arrow::array::{BinaryBuilder, RecordBatch, StringBuilder, UInt64Builder};
@@ -14,8 +14,8 @@ use parquet::basic::{Compression, ZstdLevel};
 use parquet::errors::ParquetError;
 use parquet::file::metadata::KeyValue;
 use parquet::file::properties::WriterProperties;
-use stage::Error;
 use stage::work::TaskError;
+use stage::{Error, Session};
 
 use crate::records::Place;
 
@@ -125,9 +125,12 @@ pub(crate) struct RejectsDirectory {
 }
 
 impl RejectsDirectory {
-    /// Looks which files earlier runs left.
-    pub(crate) fn open(budget: &Budget, catalog: &std::path::Path) -> Result<Self, Error> {
-        let directory = catalog.join("rejects");
+    /// Looks which files earlier runs left, and removes what killed ones did not finish.
+    pub(crate) fn open(session: &Session, catalog: &Path) -> Result<Self, Error> {
+        let (budget, directory) = (&session.budget, catalog.join("rejects"));
+        if !session.dry_run {
+            budget.sweep(&directory)?;
+        }
         let present = match budget.list(&directory, |name| name.ends_with(".parquet")) {
             Ok(entries) => entries.into_iter().map(|entry| entry.name).collect(),
             Err(error) if error.is_not_found() => HashSet::new(),

@@ -309,8 +309,10 @@ impl Budget {
     /// A handle to a directory, which is made with its parents if it does not exist. Asks the
     /// storage only the first time.
     pub(crate) fn directory(&self, directory: &Path) -> io::Result<Arc<File>> {
-        let known = || self.shared.directories.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(handle) = known().get(directory) {
+        // Locked throughout: two threads that made one directory would look at it a second time,
+        // in a request that is counted as a write.
+        let mut known = self.shared.directories.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(handle) = known.get(directory) {
             return Ok(Arc::clone(handle));
         }
         let open = || self.request(RequestKind::Open, |_| 0, || File::open(directory));
@@ -322,7 +324,7 @@ impl Budget {
             opened => opened?,
         };
         let handle = Arc::new(handle);
-        known().insert(directory.to_owned(), Arc::clone(&handle));
+        known.insert(directory.to_owned(), Arc::clone(&handle));
         Ok(handle)
     }
 

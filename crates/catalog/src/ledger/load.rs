@@ -149,6 +149,8 @@ fn is_segment(name: &str) -> bool {
 }
 
 fn tidy_month(budget: &Budget, directory: &Path) -> Result<(), Error> {
+    // A merge that was killed leaves its unfinished segment.
+    budget.sweep(directory)?;
     for path in list_segments(budget, directory)?.abandoned {
         let name = path.to_string_lossy();
         let closed = format!("{}{CLOSED_SUFFIX}", name.trim_end_matches(OPEN_SUFFIX));
