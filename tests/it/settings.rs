@@ -17,23 +17,23 @@ fn a_settings_file_in_the_current_directory_is_read() -> Result<()> {
 #[test]
 fn wrong_keys_are_named_with_their_source() -> Result<()> {
     let archive = Archive::bundled()?;
-    std::fs::write(archive.root().join("gdelt-mill.toml"), "[io]\nmax_reeds = 1\n")?;
+    std::fs::write(archive.root().join("gdelt-mill.toml"), "[io]\nreeds = 1\n")?;
     let ended = archive.run("convert", &[])?;
     assert_eq!(ended.code, 2);
     assert!(
-        ended.stderr.contains("gdelt-mill.toml: unknown key `max_reeds` in [io]"),
+        ended.stderr.contains("gdelt-mill.toml: unknown key `reeds` in [io]"),
         "{}",
         ended.stderr
     );
     std::fs::remove_file(archive.root().join("gdelt-mill.toml"))?;
     let ended = command("convert", archive.root())?
-        .env("GDELT_MILL_IO__MAX_READS", "many")
+        .env("GDELT_MILL_IO__READS", "many")
         .arg("--root")
         .arg(archive.root())
         .output()?;
     let stderr = String::from_utf8_lossy(&ended.stderr);
     assert_eq!(ended.status.code(), Some(2), "{stderr}");
-    assert!(stderr.contains("GDELT_MILL_*: io.max_reads"), "{stderr}");
+    assert!(stderr.contains("GDELT_MILL_*: io.reads"), "{stderr}");
     Ok(())
 }
 
@@ -41,17 +41,17 @@ fn wrong_keys_are_named_with_their_source() -> Result<()> {
 fn the_environment_sets_what_flags_do_not() -> Result<()> {
     let archive = Archive::bundled()?;
     let ended = command("convert", archive.root())?
-        .env("GDELT_MILL_IO__MAX_READS", "7")
+        .env("GDELT_MILL_IO__READS", "7")
         .args(["--json", "--root"])
         .arg(archive.root())
         .output()?;
     let summary = tests::Ended::from(ended).summary()?;
-    assert_eq!(summary.io.reads.limit, 7);
+    assert_eq!(summary.io.reads.limit, Some(7));
     let ended = command("convert", archive.root())?
-        .env("GDELT_MILL_IO__MAX_READS", "7")
+        .env("GDELT_MILL_IO__READS", "7")
         .args(["--json", "--max-reads", "3", "--root"])
         .arg(archive.root())
         .output()?;
-    assert_eq!(tests::Ended::from(ended).summary()?.io.reads.limit, 3);
+    assert_eq!(tests::Ended::from(ended).summary()?.io.reads.limit, Some(3));
     Ok(())
 }

@@ -17,8 +17,10 @@
 //! - It notes its sources with their rows, so that the source of each row can be computed.
 //! - A period is made whole or not at all, whatever dates were asked for.
 //! - The same input and settings give the same bytes, whatever the number of workers.
-//! - Memory for each worker: one source of up to 64 MiB (a row group of a larger one), one batch
-//!   of decoded rows, and the compressed row group under construction. One source is open at once.
+//! - Memory for each worker: sources read ahead, 64 MiB of them or a single larger one (a row group
+//!   of one that its storage does not read at once), one batch of decoded rows, and the compressed
+//!   row group under construction; where a worker has threads to spare, up to 64 MiB of decoded
+//!   row groups.
 
 mod cli;
 mod merge;
@@ -27,7 +29,7 @@ mod plan;
 mod tests;
 
 use catalog::ledger::StageName;
-use stage::work::{self, Options};
+use stage::work::{self, Crew, Options, Task};
 use stage::{Error, ExitStatus, Session, Summary};
 
 pub use cli::Args;
@@ -40,6 +42,9 @@ pub use cli::Args;
 pub fn run(args: Args) -> Result<ExitStatus, Error> {
     let Args { common, files, period, source } = args;
     let mut session = Session::start(&common, Some(&files), &[])?;
+    if let Some(status) = session.explain_io(files.paths())? {
+        return Ok(status);
+    }
     session.range = plan::whole_periods(session.range, period);
     let mut summary = Summary::new("aggregate");
     let tasks = if files.names_files() {
@@ -48,8 +53,10 @@ pub fn run(args: Args) -> Result<ExitStatus, Error> {
         plan::of_root(&session, &files, source, period, &mut summary)?
     };
     let options = Options::of(&session, &files);
-    work::run(&session, StageName::Aggregate(period), tasks, options, &mut summary, |task| {
-        merge::merge(&session, task, period)
-    })?;
+    // A period has too many sources to read ahead of the task: it reads ahead itself.
+    let read = |_: &Task| Ok(());
+    let make = |task: &Task, (), crew: Crew<'_>| merge::merge(&session, task, period, crew);
+    let stage = StageName::Aggregate(period);
+    work::run(&session, stage, tasks, options, &mut summary, read, make)?;
     summary.finish(&session, options.jobs.get())
 }

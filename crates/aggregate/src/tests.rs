@@ -10,8 +10,8 @@ use catalog::ledger::{Ledger, Loaded, Outcome, StageName};
 use catalog::marks::{self, SourceMark};
 use catalog::{AggregatePeriod, DATE_ORIGINALS, Dataset, DateRange};
 use clap::Parser as _;
+use io_budget::Budget;
 use io_budget::parquet::{ParquetFile, Want};
-use io_budget::{Budget, Caps};
 use parquet::arrow::ArrowWriter;
 use parquet::file::metadata::RowGroupMetaData;
 use proptest::prelude::*;
@@ -28,7 +28,7 @@ struct Root {
 impl Root {
     fn new() -> Self {
         let directory = tempfile::tempdir().unwrap();
-        Self { directory, budget: Budget::new(Caps::default()) }
+        Self { directory, budget: Budget::private() }
     }
 
     fn path(&self, relative: &str) -> PathBuf {

@@ -80,6 +80,19 @@ pub enum Directory {
     Catalog,
 }
 
+impl Directory {
+    /// Every directory of a dataset.
+    pub const ALL: [Self; 7] = [
+        Self::Raw,
+        Self::Converted,
+        Self::Cleaned,
+        Self::Aggregated(AggregatePeriod::Day),
+        Self::Aggregated(AggregatePeriod::Month),
+        Self::Aggregated(AggregatePeriod::Year),
+        Self::Catalog,
+    ];
+}
+
 impl fmt::Display for Directory {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -1,4 +1,4 @@
-//! One file, from opening to publication.
+//! One file, from opening to what is to be published.
 
 use std::collections::HashSet;
 use std::io::Write;
@@ -14,8 +14,8 @@ use parquet::arrow::arrow_writer::ArrowColumnChunk;
 use parquet::file::metadata::{KeyValue, ParquetMetaData};
 use parquet::file::properties::WriterPropertiesPtr;
 use parquet::file::writer::SerializedFileWriter;
-use stage::work::{Made, Task, TaskError};
-use stage::{Error, Session, files, format};
+use stage::work::{Crew, FileFacts, Made, MadeFile, Tally, Task, TaskError};
+use stage::{Error, Session, files, format, pool};
 
 use crate::copying::{Copier, Failure};
 use crate::encoding::Chunks;
@@ -39,34 +39,41 @@ impl<'a> Cleaner<'a> {
         Self { session, said: Mutex::default() }
     }
 
-    /// Makes the output of a task.
-    pub(crate) fn clean(&self, task: &Task) -> Result<Made, TaskError> {
+    /// Opens the source of a task.
+    pub(crate) fn open(&self, task: &Task) -> Result<ParquetFile, TaskError> {
         let [input] = &task.inputs[..] else {
             return Err(Error::Internal("a cleaned file has one source".into()).into());
         };
+        files::open_listed(self.session, input).map_err(|error| TaskError::reading(&error))
+    }
+
+    /// Makes the output of a task.
+    pub(crate) fn clean(
+        &self,
+        task: &Task,
+        source: &ParquetFile,
+        crew: Crew<'_>,
+    ) -> Result<Made, TaskError> {
         let steps = Steps::of(self.session, task.dataset)
             .ok_or_else(|| Error::Internal("no step is active".into()))?;
-        let want = files::want_all_rows(input.stat.size);
-        let source = ParquetFile::open(&self.session.budget, &input.path, want)
-            .map_err(|error| TaskError::reading(&error))?;
-        files::check_dataset(&source, task.dataset).map_err(TaskError::Failed)?;
+        files::check_dataset(source, task.dataset).map_err(TaskError::Failed)?;
         if source.key_value(marks::STAGE) == Some("clean") {
-            self.warn_once("files are cleaned already and are cleaned again, such as", &input.path);
+            let path = source.path();
+            self.warn_once("files are cleaned already and are cleaned again, such as", path);
         }
-        let layout = Layout::of(&source, task.dataset, &steps).map_err(TaskError::Failed)?;
+        let layout = Layout::of(source, task.dataset, &steps).map_err(TaskError::Failed)?;
         for name in &layout.not_required {
             let dataset = task.dataset;
             let message = format!("files of {dataset} lack the required column {name}, such as");
-            self.warn_once(&message, &input.path);
+            self.warn_once(&message, source.path());
         }
 
         let output = task.output_path();
         let mut staged = self.session.budget.stage_within(&task.directory, &output);
         let mut notes = format::notes("clean", task.dataset, task.feed, &task.fingerprint);
         notes.push((marks::STEPS, steps.note()?));
-        let writing = Writing { source: &source, layout: &layout, output: &output };
-        let written = writing.write(&mut staged, task, &notes, &input.name)?;
-        let published = staged.publish().map_err(TaskError::writing)?;
+        let writing = Writing { source, layout: &layout, output: &output };
+        let written = writing.write(&mut staged, task, &notes, crew)?;
 
         let mut counts = layout.counts;
         for (name, count) in [
@@ -77,19 +84,20 @@ impl<'a> Cleaner<'a> {
                 counts.insert(name.to_owned(), count);
             }
         }
-        Ok(Made {
-            published,
+        let facts = FileFacts {
+            output: task.output.clone(),
             rows: written.rows,
-            rows_by_input: vec![written.rows],
-            rows_read: source.rows(),
-            rejected: 0,
-            blank: 0,
-            is_empty_upstream: source.rows() == 0,
             footer_start: footer_start(&written.metadata),
             key_ranges: format::key_ranges(task.dataset, &written.metadata),
+        };
+        let tally = Tally {
+            rows_by_input: vec![written.rows],
+            rows_read: source.rows(),
+            is_empty_upstream: source.rows() == 0,
             counts,
-            parts: Vec::new(),
-        })
+            ..Tally::default()
+        };
+        Ok(Made { files: vec![MadeFile { staged, facts }], tally })
     }
 
     fn warn_once(&self, message: &str, path: &Path) {
@@ -114,13 +122,25 @@ struct Writing<'a> {
     output: &'a Path,
 }
 
+/// A row group whose steps are done and which is not written yet.
+struct Prepared {
+    group: usize,
+    changes: Changes,
+    rows_kept: usize,
+    /// For each output column the column of the source whose chunk is copied, if it is.
+    copied: Vec<Option<usize>>,
+    /// The chunks of the others.
+    encoded: Vec<ArrowColumnChunk>,
+}
+
 impl Writing<'_> {
+    /// Writes all row groups; several are prepared at once where the crew has threads to spare.
     fn write<W: Write + Send>(
         &self,
         staged: &mut W,
         task: &Task,
         notes: &[(&str, String)],
-        name: &str,
+        crew: Crew<'_>,
     ) -> Result<Written, TaskError> {
         let encoding = |error| TaskError::encoding(self.output, error);
         let mut properties = format::writer_properties(task.dataset, notes);
@@ -131,16 +151,16 @@ impl Writing<'_> {
         let mut writer =
             SerializedFileWriter::new(staged, root, Arc::clone(&properties)).map_err(encoding)?;
         let (mut rows, mut repaired) = (0, 0);
-        for group in 0..self.source.metadata().num_row_groups() {
-            let changes = Changes::find(self.source, group, self.layout)?;
-            let kept = changes.rows_kept(rows_of(self.source.metadata().row_group(group)));
-            if kept > 0 {
-                self.write_group(&mut writer, &properties, group, &changes)?;
-            }
-            rows += kept as u64;
-            repaired += changes.repaired() as u64;
-        }
-        let mark = SourceMark { name: name.to_owned(), rows };
+        let groups = 0..self.source.metadata().num_row_groups();
+        let prepare = |group| self.prepare(group, &properties);
+        pool::map_ordered(crew.threads(), groups, prepare, |prepared| {
+            let prepared: Prepared = prepared?;
+            rows += prepared.rows_kept as u64;
+            repaired += prepared.changes.repaired() as u64;
+            if prepared.rows_kept > 0 { self.write_group(&mut writer, prepared) } else { Ok(()) }
+        })?;
+        let name = self.source.path().file_name().unwrap_or_default().to_string_lossy();
+        let mark = SourceMark { name: name.into_owned(), rows };
         let sources =
             serde_json::to_string(&[mark]).map_err(|error| Error::Internal(error.to_string()))?;
         writer.append_key_value_metadata(KeyValue::new(marks::SOURCES.to_owned(), sources));
@@ -148,23 +168,37 @@ impl Writing<'_> {
         Ok(Written { rows, repaired, metadata })
     }
 
+    fn prepare(
+        &self,
+        group: usize,
+        properties: &WriterPropertiesPtr,
+    ) -> Result<Prepared, TaskError> {
+        let changes = Changes::find(self.source, group, self.layout)?;
+        let rows_kept = changes.rows_kept(rows_of(self.source.metadata().row_group(group)));
+        let copied: Vec<_> =
+            self.layout.columns.iter().map(|column| copied_chunk(column, &changes)).collect();
+        let of_columns = self.layout.columns.iter().zip(&copied);
+        let anew: Vec<_> =
+            of_columns.filter(|(_, copied)| copied.is_none()).map(|(column, _)| column).collect();
+        let encoded = if rows_kept > 0 {
+            self.encode(&anew, properties, group, &changes)?
+        } else {
+            Vec::new()
+        };
+        Ok(Prepared { group, changes, rows_kept, copied, encoded })
+    }
+
     fn write_group<W: Write + Send>(
         &self,
         writer: &mut SerializedFileWriter<W>,
-        properties: &WriterPropertiesPtr,
-        group: usize,
-        changes: &Changes,
+        prepared: Prepared,
     ) -> Result<(), TaskError> {
         let encoding = |error| TaskError::encoding(self.output, error);
-        let origins: Vec<_> =
-            self.layout.columns.iter().map(|column| copied_chunk(column, changes)).collect();
-        let of_columns = self.layout.columns.iter().zip(&origins);
-        let encoded: Vec<_> =
-            of_columns.filter(|(_, copied)| copied.is_none()).map(|(column, _)| column).collect();
-        let mut chunks = self.encode(&encoded, properties, group, changes)?.into_iter();
-        let mut copier = Copier::new(self.source, group, origins.iter().copied().flatten());
+        let Prepared { group, copied, encoded, .. } = prepared;
+        let mut chunks = encoded.into_iter();
+        let mut copier = Copier::new(self.source, group, copied.iter().copied().flatten());
         let mut output = writer.next_row_group().map_err(encoding)?;
-        for origin in origins {
+        for origin in copied {
             match origin {
                 Some(_) => copier.append_next(&mut output).map_err(|failure| match failure {
                     Failure::Reading(error) => TaskError::reading(&error),

@@ -22,8 +22,9 @@
 //! - Values that no step changes are the source's bytes: their column chunks are copied undecoded,
 //!   with page index and bloom filters, unless their row group loses rows.
 //! - The same input and settings give the same bytes, whatever the number of workers.
-//! - Memory for each worker: a source of up to 64 MiB or the largest row group of a larger one,
-//!   one batch of decoded rows, and the new column chunks of one row group.
+//! - Memory for each worker: a source of up to 64 MiB (less on some storages) or the largest row
+//!   group of a larger one, one batch of decoded rows, and the new column chunks of one row group;
+//!   and 256 MiB of sources read ahead and of outputs that wait, at most.
 
 mod cli;
 mod copying;
@@ -37,7 +38,7 @@ mod steps;
 mod tests;
 
 use catalog::ledger::StageName;
-use stage::work::{self, Options};
+use stage::work::{self, Crew, Options, Task};
 use stage::{Error, ExitStatus, Session, Summary};
 
 pub use cli::Args;
@@ -50,6 +51,9 @@ pub use cli::Args;
 pub fn run(args: Args) -> Result<ExitStatus, Error> {
     let Args { common, files } = args;
     let session = Session::start(&common, Some(&files), &[])?;
+    if let Some(status) = session.explain_io(files.paths())? {
+        return Ok(status);
+    }
     let mut summary = Summary::new("clean");
     let tasks = if files.names_files() {
         plan::of_named(&session, &files)?
@@ -58,8 +62,8 @@ pub fn run(args: Args) -> Result<ExitStatus, Error> {
     };
     let options = Options::of(&session, &files);
     let cleaner = file::Cleaner::new(&session);
-    work::run(&session, StageName::Clean, tasks, options, &mut summary, |task| {
-        cleaner.clean(task)
-    })?;
+    let read = |task: &_| cleaner.open(task);
+    let make = |task: &Task, source, crew: Crew<'_>| cleaner.clean(task, &source, crew);
+    work::run(&session, StageName::Clean, tasks, options, &mut summary, read, make)?;
     summary.finish(&session, options.jobs.get())
 }

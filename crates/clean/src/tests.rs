@@ -13,8 +13,8 @@ use arrow::datatypes::{DataType, Field, Float64Type, Int64Type, Schema};
 use catalog::ledger::{Ledger, Loaded, StageName};
 use catalog::{DATE_ORIGINALS, Dataset, DateRange, marks};
 use clap::Parser as _;
+use io_budget::Budget;
 use io_budget::parquet::{ParquetFile, Want};
-use io_budget::{Budget, Caps};
 use parquet::arrow::ArrowWriter;
 use parquet::arrow::arrow_reader::{RowSelection, RowSelector};
 use parquet::file::properties::WriterProperties;
@@ -35,7 +35,7 @@ struct Root {
 impl Root {
     fn new(settings: &str) -> Self {
         let directory = tempfile::tempdir().unwrap();
-        let root = Self { directory, budget: Budget::new(Caps::default()) };
+        let root = Self { directory, budget: Budget::private() };
         let mut file = root.budget.stage(&root.path("settings.toml"));
         std::io::Write::write_all(&mut file, settings.as_bytes()).unwrap();
         file.publish().unwrap();

@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 
 use catalog::Dataset;
-use stage::work::{Input, Made, Part, Task, TaskError};
+use stage::work::{Input, Made, Tally, Task, TaskError};
 use stage::{Error, Session};
 
-use crate::member::read_text;
-use crate::output::{Finished, Notes, Output};
+use crate::member::RawFile;
+use crate::output::{Notes, Output};
 use crate::problem::Problem;
 use crate::records::{Place, Splitter, width};
 use crate::rejects::{Rejects, RejectsDirectory};
@@ -35,10 +35,11 @@ impl From<TaskError> for End {
     }
 }
 
-/// Converts the input of a task and publishes the output.
+/// Converts the input of a task, as far as it could be opened.
 pub(crate) fn convert(
     session: &Session,
     task: &Task,
+    opened: Result<RawFile, Problem>,
     max_rejects: f64,
     rejects_directory: Option<&RejectsDirectory>,
 ) -> Result<Made, TaskError> {
@@ -46,14 +47,16 @@ pub(crate) fn convert(
         return Err(TaskError::Failed("a task without input".into()));
     };
     let mut conversion = Conversion::new(session, task, input)?;
-    let outcome = read_text(&session.budget, input, |piece| conversion.feed(piece))
+    let outcome = opened
+        .map_err(End::from)
+        .and_then(|raw| raw.read_text(|piece| conversion.feed(piece)))
         .and_then(|length| conversion.finish(length))
         .and_then(|totals| totals.within(max_rejects, &conversion.rejects));
     if let Some(directory) = rejects_directory {
         directory.replace(&stem(task), &mut conversion.rejects)?;
     }
     match outcome {
-        Ok(totals) => conversion.publish(&totals),
+        Ok(totals) => conversion.close(&totals),
         Err(End::Task(error)) => Err(error),
         Err(End::Problem(problem)) => Err(TaskError::reading(&problem)),
     }
@@ -118,13 +121,8 @@ impl<'a> Conversion<'a> {
             Sink::Years(Years::new(&session.budget, task))
         } else {
             let schema = schema(dataset.columns());
-            let output = Output::begin(
-                &session.budget,
-                &task.directory,
-                &task.output_path(),
-                &schema,
-                notes,
-            )?;
+            let output =
+                Output::begin(&session.budget, &task.directory, &task.output, &schema, notes)?;
             Sink::File { table: Box::new(Table::new(dataset.columns())), output: Box::new(output) }
         };
         Ok(Self {
@@ -270,7 +268,7 @@ impl<'a> Conversion<'a> {
         })
     }
 
-    fn publish(self, totals: &Totals) -> Result<Made, TaskError> {
+    fn close(self, totals: &Totals) -> Result<Made, TaskError> {
         let mut counts: BTreeMap<String, u64> = BTreeMap::new();
         for (reason, count) in &totals.by_reason {
             counts.insert(format!("rejected, {reason}"), *count);
@@ -279,47 +277,26 @@ impl<'a> Conversion<'a> {
             counts.insert(format!("{column}: {oddity}"), *count);
         }
         let (dataset, source) = (self.task.dataset, self.input.name.as_str());
-        let (finished, parts) = match self.sink {
-            Sink::File { output, .. } => (output.publish(dataset, source)?, Vec::new()),
-            Sink::Years(years) => {
-                let parts = years.publish(source)?;
-                (Finished::over(&parts), parts)
-            }
+        let files = match self.sink {
+            Sink::File { output, .. } => vec![output.close(dataset, source)?],
+            Sink::Years(years) => years.close(source)?,
         };
-        let accounted = finished.rows + totals.rejected;
-        if finished.rows != totals.rows || accounted != totals.records {
+        let rows: u64 = files.iter().map(|file| file.facts.rows).sum();
+        let accounted = rows + totals.rejected;
+        if rows != totals.rows || accounted != totals.records {
             let message =
                 format!("{source}: {accounted} of {} records are accounted for", totals.records);
             return Err(Error::Internal(message).into());
         }
-        Ok(Made {
-            published: finished.published,
-            rows: finished.rows,
-            rows_by_input: vec![finished.rows],
+        let tally = Tally {
+            rows_by_input: vec![rows],
             rows_read: totals.records,
             rejected: totals.rejected,
             blank: totals.blank,
             is_empty_upstream: totals.text_bytes == 0,
-            footer_start: finished.footer_start,
-            key_ranges: finished.key_ranges,
             counts,
-            parts: parts.into_iter().map(|(output, part)| part.into_part(output)).collect(),
-        })
-    }
-}
-
-impl Finished {
-    /// What there is to say of several files as one: nothing has its size or place.
-    fn over(parts: &[(String, Self)]) -> Self {
-        let rows = parts.iter().map(|(_, part)| part.rows).sum();
-        let size = parts.iter().map(|(_, part)| part.published.size).sum();
-        let published = io_budget::Published { size, modified_ns: 0 };
-        Self { published, rows, footer_start: 0, key_ranges: BTreeMap::new() }
-    }
-
-    fn into_part(self, output: String) -> Part {
-        let Self { published, rows, footer_start, key_ranges } = self;
-        Part { output, published, rows, footer_start, key_ranges }
+        };
+        Ok(Made { files, tally })
     }
 }
 

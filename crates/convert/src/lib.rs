@@ -8,8 +8,9 @@
 //!
 //! - Nothing is published before the member's length and checksum are right.
 //! - Per file, records = rows written + records rejected; blank lines are counted apart.
-//! - The text never touches a disk. Memory is bounded by the largest zip read at once (64 MiB),
-//!   the largest member unpacked at once (256 MiB) and one batch and row group, for each worker.
+//! - The text never touches a disk. Memory is bounded by the largest zip read at once (64 MiB at
+//!   most, by the storage), the largest member unpacked at once (256 MiB) and one batch and row
+//!   group, for each worker; and by 256 MiB of zips read ahead and of outputs that wait.
 //! - The same input and settings give the same bytes, whatever the number of workers.
 
 mod cli;
@@ -29,9 +30,11 @@ use std::collections::hash_map::Entry;
 use catalog::ledger::StageName;
 use catalog::{Dataset, Directory};
 use serde::Serialize;
-use stage::{Error, ExitStatus, Session, Summary, work};
+use stage::work::{self, Crew, Task};
+use stage::{Error, ExitStatus, Session, Summary};
 
 pub use cli::Args;
+use member::RawFile;
 use rejects::RejectsDirectory;
 
 /// Raised when the rules that turn fields into values change, so that files are made again.
@@ -53,6 +56,9 @@ pub fn run(args: &Args) -> Result<ExitStatus, Error> {
     let extra: Vec<_> =
         args.max_rejects().map(|share| ("convert.max_rejects", share.into())).into_iter().collect();
     let session = Session::start(&args.common, Some(&args.files), &extra)?;
+    if let Some(status) = session.explain_io(args.files.paths())? {
+        return Ok(status);
+    }
     let max_rejects = session.settings.convert.max_rejects;
     let fingerprint = stage::fingerprint(&Shape { rules: RULES_VERSION, max_rejects })?;
     let mut summary = Summary::new("convert");
@@ -63,15 +69,21 @@ pub fn run(args: &Args) -> Result<ExitStatus, Error> {
         plan::of_root(&session, &fingerprint)?
     };
     let rejects = rejects_directories(&session, &tasks)?;
-    work::run(&session, StageName::Convert, tasks, options, &mut summary, |task| {
-        conversion::convert(&session, task, max_rejects, rejects.get(&task.dataset))
-    })?;
+    let read = |task: &Task| {
+        let input = task.inputs.first();
+        Ok(input.map(|input| RawFile::open(&session.budget, input)))
+    };
+    let make = |task: &Task, opened: Option<_>, _: Crew<'_>| {
+        let opened = opened.ok_or_else(|| Error::Internal(String::from("a task without input")))?;
+        conversion::convert(&session, task, opened, max_rejects, rejects.get(&task.dataset))
+    };
+    work::run(&session, StageName::Convert, tasks, options, &mut summary, read, make)?;
     summary.finish(&session, options.jobs.get())
 }
 
 fn rejects_directories(
     session: &Session,
-    tasks: &[work::Task],
+    tasks: &[Task],
 ) -> Result<HashMap<Dataset, RejectsDirectory>, Error> {
     let mut directories = HashMap::new();
     let Some(layout) = session.settings.layout() else { return Ok(directories) };

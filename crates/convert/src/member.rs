@@ -7,14 +7,12 @@ use std::io::{Cursor, Read, Seek, SeekFrom};
 use bytes::Bytes;
 use crc32fast::Hasher;
 use flate2::read::DeflateDecoder;
-use io_budget::{Budget, FileReader};
+use io_budget::{Budget, BudgetFile, FileReader};
 use stage::work::Input;
 use zip::{CompressionMethod, ZipArchive};
 
 use crate::problem::Problem;
 
-/// Compressed bytes up to which a zip is read at once.
-const WHOLE_FILE_BYTES: u64 = 64 << 20;
 /// Text up to which a member is unpacked at once, with the faster decoder.
 const WHOLE_MEMBER_BYTES: u64 = 256 << 20;
 /// Bytes unpacked at a time beyond that.
@@ -26,32 +24,57 @@ const RATIO_FROM_BYTES: u64 = 16 << 20;
 /// No member is longer: the reduced events file has 6.6 GB.
 const MAX_MEMBER_BYTES: u64 = 32 << 30;
 
-/// Gives the text of a raw file to `take`, in one or several pieces. An error of `take` ends the
-/// reading. Returns the length of the text; only then may anything be made of it.
-pub(crate) fn read_text<E: From<Problem>>(
-    budget: &Budget,
-    input: &Input,
-    mut take: impl FnMut(&[u8]) -> Result<(), E>,
-) -> Result<u64, E> {
-    let file = budget.open(&input.path).map_err(Problem::from)?;
-    let size = file.stat().size;
-    let zipped = input.name.to_ascii_lowercase().ends_with(".zip");
-    if size == 0 && zipped {
-        return Err(Problem::NoBytes.into());
+/// A raw file, open: in memory where it is small enough for its storage to be read at once.
+#[derive(Debug)]
+pub(crate) struct RawFile {
+    name: String,
+    data: Data,
+}
+
+#[derive(Debug)]
+enum Data {
+    Memory(Bytes),
+    File(BudgetFile),
+}
+
+impl RawFile {
+    /// Opens a file, and reads it at once if it is small.
+    pub(crate) fn open(budget: &Budget, input: &Input) -> Result<Self, Problem> {
+        // What stands in a raw file is not read again, the Parquet made of it is.
+        let file = budget.open_listed(&input.path, input.stat)?.once();
+        let data =
+            if file.is_read_whole() { Data::Memory(file.read_all()?) } else { Data::File(file) };
+        Ok(Self { name: input.name.clone(), data })
     }
-    if !zipped {
-        return stream(FileReader::new(file), Expected::Nothing, &mut take);
+
+    /// Gives the text to `take`, in one or several pieces. An error of `take` ends the reading.
+    /// Returns the length of the text; only then may anything be made of it.
+    pub(crate) fn read_text<E: From<Problem>>(
+        self,
+        mut take: impl FnMut(&[u8]) -> Result<(), E>,
+    ) -> Result<u64, E> {
+        let zipped = self.name.to_ascii_lowercase().ends_with(".zip");
+        match self.data {
+            Data::Memory(bytes) if !zipped => {
+                stream(Cursor::new(bytes), Expected::Nothing, &mut take)
+            }
+            Data::File(file) if !zipped => {
+                stream(FileReader::new(file), Expected::Nothing, &mut take)
+            }
+            Data::Memory(bytes) if bytes.is_empty() => Err(Problem::NoBytes.into()),
+            Data::Memory(bytes) => {
+                let member = find_member(Cursor::new(bytes.clone()), &self.name, &bytes)?;
+                read_whole_zip(&bytes, member, &mut take)
+            }
+            Data::File(file) => {
+                let start = file.read_range(0..16).map_err(Problem::from)?;
+                let mut reader = FileReader::new(file);
+                let member = find_member(&mut reader, &self.name, &start)?;
+                reader.seek(SeekFrom::Start(member.start)).map_err(damaged_data)?;
+                unpack(reader.take(member.compressed), member, &mut take)
+            }
+        }
     }
-    if size <= WHOLE_FILE_BYTES {
-        let bytes = file.read_all().map_err(Problem::from)?;
-        let member = find_member(Cursor::new(bytes.clone()), &input.name, &bytes)?;
-        return read_whole_zip(&bytes, member, &mut take);
-    }
-    let start = file.read_range(0..16).map_err(Problem::from)?;
-    let mut reader = FileReader::new(file);
-    let member = find_member(&mut reader, &input.name, &start)?;
-    reader.seek(SeekFrom::Start(member.start)).map_err(damaged_data)?;
-    unpack(reader.take(member.compressed), member, &mut take)
 }
 
 /// Where the one member of a zip stands and what its directory says of it.

@@ -1,16 +1,15 @@
-//! A Parquet file under construction, and its publication.
+//! A Parquet file under construction.
 
-use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use arrow::datatypes::SchemaRef;
 use catalog::{Dataset, Feed, marks};
-use io_budget::{Budget, Published, StagedFile, parquet::footer_start};
+use io_budget::{Budget, StagedFile, parquet::footer_start};
 use parquet::arrow::ArrowWriter;
 use parquet::file::metadata::KeyValue;
-use stage::work::TaskError;
+use stage::work::{FileFacts, MadeFile, TaskError};
 use stage::{Error, format};
 
 use crate::table::Table;
@@ -27,18 +26,11 @@ pub(crate) struct Notes<'a> {
 #[derive(Debug)]
 pub(crate) struct Output {
     path: PathBuf,
+    /// Path, relative to the data directory.
+    name: String,
     writer: ArrowWriter<Shared>,
     staged: Shared,
     rows: u64,
-}
-
-/// A published file.
-#[derive(Debug, Clone)]
-pub(crate) struct Finished {
-    pub(crate) published: Published,
-    pub(crate) rows: u64,
-    pub(crate) footer_start: u64,
-    pub(crate) key_ranges: BTreeMap<String, (i64, i64)>,
 }
 
 /// The staged file, also after the Parquet writer has taken its copy and closed.
@@ -59,17 +51,18 @@ impl Output {
     pub(crate) fn begin(
         budget: &Budget,
         data: &Path,
-        path: &Path,
+        name: &str,
         schema: &SchemaRef,
         notes: Notes<'_>,
     ) -> Result<Self, TaskError> {
         let Notes { dataset, feed, fingerprint } = notes;
+        let path = data.join(name);
         let pairs = format::notes("convert", dataset, feed, fingerprint);
         let properties = format::writer_properties(dataset, &pairs);
-        let staged = Shared(Arc::new(Mutex::new(budget.stage_within(data, path))));
+        let staged = Shared(Arc::new(Mutex::new(budget.stage_within(data, &path))));
         let writer = ArrowWriter::try_new(staged.clone(), Arc::clone(schema), Some(properties))
-            .map_err(|error| TaskError::encoding(path, error))?;
-        Ok(Self { path: path.to_owned(), writer, staged, rows: 0 })
+            .map_err(|error| TaskError::encoding(&path, error))?;
+        Ok(Self { path, name: name.to_owned(), writer, staged, rows: 0 })
     }
 
     /// Writes the rows of a table, which is then empty.
@@ -89,8 +82,8 @@ impl Output {
         self.writer.flush().map_err(|error| TaskError::encoding(&self.path, error))
     }
 
-    /// Closes the file and makes it appear. `source` is the raw file its rows come from.
-    pub(crate) fn publish(mut self, dataset: Dataset, source: &str) -> Result<Finished, TaskError> {
+    /// Closes the file. `source` is the raw file its rows come from.
+    pub(crate) fn close(mut self, dataset: Dataset, source: &str) -> Result<MadeFile, TaskError> {
         let rows = self.rows;
         let mark = marks::SourceMark { name: source.to_owned(), rows };
         let sources =
@@ -100,12 +93,14 @@ impl Output {
             self.writer.close().map_err(|error| TaskError::encoding(&self.path, error))?;
         let staged = Arc::into_inner(self.staged.0)
             .ok_or_else(|| Error::Internal("a closed writer keeps its file".into()))?;
-        let staged = staged.into_inner().unwrap_or_else(PoisonError::into_inner);
-        Ok(Finished {
-            published: staged.publish().map_err(TaskError::writing)?,
-            rows,
-            footer_start: footer_start(&metadata),
-            key_ranges: format::key_ranges(dataset, &metadata),
+        Ok(MadeFile {
+            staged: staged.into_inner().unwrap_or_else(PoisonError::into_inner),
+            facts: FileFacts {
+                output: self.name,
+                rows,
+                footer_start: footer_start(&metadata),
+                key_ranges: format::key_ranges(dataset, &metadata),
+            },
         })
     }
 }

@@ -1,13 +1,13 @@
 //! The reduced events file, one member for 35 years: rows go to a Parquet file for each year,
-//! `Year=1979/…`. The files appear only once the whole member has been read and is right.
+//! `Year=1979/…`. The files are closed only once the whole member has been read and is right.
 
 use std::collections::BTreeMap;
 
 use catalog::{Dataset, ParquetName, Period};
 use io_budget::Budget;
-use stage::work::{Task, TaskError};
+use stage::work::{MadeFile, Task, TaskError};
 
-use crate::output::{Finished, Notes, Output};
+use crate::output::{Notes, Output};
 use crate::table::{Oddity, Table, schema};
 
 /// Rows of a batch: a batch for each of 35 years may be under way.
@@ -26,7 +26,6 @@ pub(crate) struct Years {
 
 #[derive(Debug)]
 struct Year {
-    name: String,
     table: Table,
     output: Output,
 }
@@ -80,16 +79,15 @@ impl Years {
         let (dataset, feed) = (Dataset::EventsReduced, self.task.feed);
         let file = ParquetName { period: Period::Year(year), feed, cleaned: false, dataset };
         let name = format!("Year={year}/{file}");
-        let path = self.task.directory.join(&name);
         let notes = Notes { dataset, feed, fingerprint: &self.task.fingerprint };
         let output = Output::begin(
             &self.budget,
             &self.task.directory,
-            &path,
+            &name,
             &schema(dataset.columns()),
             notes,
         )?;
-        Ok(Year { name, table: Table::of_batches(dataset.columns(), BATCH_ROWS), output })
+        Ok(Year { table: Table::of_batches(dataset.columns(), BATCH_ROWS), output })
     }
 
     /// Writes the rows that are still in memory.
@@ -97,11 +95,9 @@ impl Years {
         self.by_year.values_mut().try_for_each(|year| year.output.write(&mut year.table))
     }
 
-    /// Makes the files appear, oldest first.
-    pub(crate) fn publish(self, source: &str) -> Result<Vec<(String, Finished)>, TaskError> {
-        let publish = |Year { name, output, .. }: Year| {
-            Ok((name, output.publish(Dataset::EventsReduced, source)?))
-        };
-        self.by_year.into_values().map(publish).collect()
+    /// Closes the files, oldest first.
+    pub(crate) fn close(self, source: &str) -> Result<Vec<MadeFile>, TaskError> {
+        let outputs = self.by_year.into_values().map(|year| year.output);
+        outputs.map(|output| output.close(Dataset::EventsReduced, source)).collect()
     }
 }

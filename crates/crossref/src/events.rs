@@ -61,13 +61,14 @@ impl Events {
             session.interrupt.check()?;
             read_head(&open(session, path)?).map_err(|error| fatal(path, error))
         };
-        pool::map_ordered(session.jobs(), paths, head, |head: Result<Head, Error>| {
+        let jobs = session.waiting_jobs(paths.first().map(PathBuf::as_path));
+        pool::map_ordered(jobs, paths, head, |head: Result<Head, Error>| {
             let head = head?;
             add_columns(&mut fields, &head.schema, &head.file.path)?;
             ids.extend(head.ids.into_iter().map(|(id, row)| (id, rows + row)));
             rows += head.file.groups.iter().sum::<u64>();
             files.push(head.file);
-            Ok(())
+            Ok::<_, Error>(())
         })?;
         ids.sort_unstable();
         let known = ids.iter().map(|(id, _)| *id).collect();
@@ -148,9 +149,10 @@ impl Events {
             });
             batches.collect::<Result<Vec<_>, Error>>()
         };
-        pool::map_ordered(session.jobs(), wanted, read, |batches: Result<Vec<Vec<_>>, Error>| {
+        let jobs = session.waiting_jobs(self.files.first().map(|file| file.path.as_path()));
+        pool::map_ordered(jobs, wanted, read, |batches: Result<Vec<Vec<_>>, Error>| {
             batches?.into_iter().flatten().for_each(|batch| rows.push(batch));
-            Ok(())
+            Ok::<_, Error>(())
         })?;
         Ok(rows)
     }
@@ -166,11 +168,13 @@ fn read_head(file: &ParquetFile) -> Result<Head, TaskError> {
     })?;
     let (mut ids, mut groups, mut first) = (Vec::new(), Vec::new(), 0);
     for (group, metadata) in file.metadata().row_groups().iter().enumerate() {
-        rows::scan(file, group, column, &DataType::Int64, |row, values| {
-            for (row, id) in (first + row as u64..).zip(values.as_primitive::<Int64Type>()) {
-                ids.extend(id.map(|id| (id, row)));
-            }
-        })?;
+        if let Some(keys) = rows::read_keys(file, group, column)? {
+            rows::scan(keys, &DataType::Int64, |row, values| {
+                for (row, id) in (first + row as u64..).zip(values.as_primitive::<Int64Type>()) {
+                    ids.extend(id.map(|id| (id, row)));
+                }
+            })?;
+        }
         let length = u64::try_from(metadata.num_rows()).unwrap_or(0);
         groups.push(length);
         first += length;

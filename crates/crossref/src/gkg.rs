@@ -3,6 +3,7 @@
 use arrow::array::{AsArray as _, RecordBatch};
 use arrow::datatypes::{DataType, SchemaRef};
 use io_budget::parquet::ParquetFile;
+use parquet::arrow::arrow_reader::ParquetRecordBatchReader;
 use stage::files::DataFile;
 use stage::work::TaskError;
 use stage::{Error, Session, Summary};
@@ -30,10 +31,10 @@ pub(crate) struct Records {
     pub(crate) rows: Rows,
 }
 
-/// What one file has.
+/// What one row group has.
 #[derive(Default)]
-struct FileRecords {
-    /// As [`Records::links`], numbered within the file.
+struct GroupRecords {
+    /// As [`Records::links`], numbered within the group.
     links: Vec<(i64, u64)>,
     batches: Vec<RecordBatch>,
     ids_unparsable: u64,
@@ -86,8 +87,8 @@ impl Records {
         let files: Vec<_> = files.iter().collect();
         let mut records = Self::default();
         let mut ids_unparsable = 0;
-        let find = |file: &ParquetFile| find_in(file, wanted, schema);
-        archive::walk(session, &files, summary, find, |found: FileRecords| {
+        let find = |file: &ParquetFile, group, keys| find_in(file, group, keys, wanted, schema);
+        archive::walk(session, &files, wanted.column(), summary, find, |found: GroupRecords| {
             let first = records.rows.len();
             records.links.extend(found.links.into_iter().map(|(key, row)| (key, first + row)));
             found.batches.into_iter().for_each(|batch| records.rows.push(batch));
@@ -115,27 +116,25 @@ fn distinct<T: Ord>(mut values: Vec<T>) -> usize {
 
 fn find_in(
     file: &ParquetFile,
+    group: usize,
+    keys: ParquetRecordBatchReader,
     wanted: &Wanted<'_>,
     schema: &SchemaRef,
-) -> Result<FileRecords, TaskError> {
-    let key_column = rows::column(file, wanted.column())?;
-    let (mut found, mut records) = (FileRecords::default(), 0);
-    let mut keys = Vec::new();
-    for group in 0..rows::groups(file) {
-        let mut matching = Vec::new();
-        rows::scan(file, group, key_column, &DataType::Utf8, |first, values| {
-            for (row, value) in (first..).zip(values.as_string::<i32>()) {
-                found.ids_unparsable += wanted.add_keys(value.unwrap_or_default(), &mut keys);
-                if !keys.is_empty() {
-                    found.links.extend(keys.drain(..).map(|key| (key, records)));
-                    records += 1;
-                    matching.push(row);
-                }
+) -> Result<GroupRecords, TaskError> {
+    let (mut found, mut records) = (GroupRecords::default(), 0);
+    let (mut of_record, mut matching) = (Vec::new(), Vec::new());
+    rows::scan(keys, &DataType::Utf8, |first, values| {
+        for (row, value) in (first..).zip(values.as_string::<i32>()) {
+            found.ids_unparsable += wanted.add_keys(value.unwrap_or_default(), &mut of_record);
+            if !of_record.is_empty() {
+                found.links.extend(of_record.drain(..).map(|key| (key, records)));
+                records += 1;
+                matching.push(row);
             }
-        })?;
-        if !matching.is_empty() {
-            found.batches.extend(rows::fetch(file, group, &matching, schema)?);
         }
+    })?;
+    if !matching.is_empty() {
+        found.batches = rows::fetch(file, group, &matching, schema)?;
     }
     Ok(found)
 }

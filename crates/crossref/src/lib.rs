@@ -57,6 +57,9 @@ use plan::Plan;
 pub fn run(args: Args) -> Result<ExitStatus, Error> {
     plan::check(&args)?;
     let session = Session::start(&args.common, None, &[])?;
+    if let Some(status) = session.explain_io([&args.events, &args.out])? {
+        return Ok(status);
+    }
     polars_bridge::limit_threads(session.jobs());
     cross_reference(&session, &args)?.finish(&session, session.jobs().get())
 }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use arrow::array::AsArray as _;
 use arrow::datatypes::{DataType, Field, Int64Type, Schema, SchemaRef};
 use io_budget::parquet::ParquetFile;
+use parquet::arrow::arrow_reader::ParquetRecordBatchReader;
 use stage::files::DataFile;
 use stage::work::TaskError;
 use stage::{Error, Session, Summary};
@@ -71,8 +72,8 @@ impl Mentions {
         summary.counts.insert(SKIPPED.into(), (files.len() - matching.len()) as u64);
         let mut mentions = Self::default();
         let (mut matched, mut without_article) = (0, 0);
-        let find = |file: &ParquetFile| find_in(file, events);
-        archive::walk(session, &matching, summary, find, |found: Vec<Mention>| {
+        let find = |file: &ParquetFile, group, ids| find_in(file, group, ids, events);
+        archive::walk(session, &matching, EVENT_ID, summary, find, |found: Vec<Mention>| {
             matched += found.len() as u64;
             for mention in found {
                 without_article += mentions.push(mention);
@@ -99,35 +100,36 @@ impl Mentions {
     }
 }
 
-fn find_in(file: &ParquetFile, events: &Events) -> Result<Vec<Mention>, TaskError> {
-    let id_column = rows::column(file, EVENT_ID)?;
+fn find_in(
+    file: &ParquetFile,
+    group: usize,
+    ids: ParquetRecordBatchReader,
+    events: &Events,
+) -> Result<Vec<Mention>, TaskError> {
     rows::column(file, ARTICLE)?;
-    let payload = payload();
-    let mut mentions = Vec::new();
-    for group in 0..rows::groups(file) {
-        let (mut ids, mut matching) = (Vec::new(), Vec::new());
-        rows::scan(file, group, id_column, &DataType::Int64, |first, values| {
-            for (row, id) in (first..).zip(values.as_primitive::<Int64Type>()) {
-                if let Some(id) = id.filter(|id| events.contains(*id)) {
-                    ids.push(id);
-                    matching.push(row);
-                }
+    let (mut matching_ids, mut matching) = (Vec::new(), Vec::new());
+    rows::scan(ids, &DataType::Int64, |first, values| {
+        for (row, id) in (first..).zip(values.as_primitive::<Int64Type>()) {
+            if let Some(id) = id.filter(|id| events.contains(*id)) {
+                matching_ids.push(id);
+                matching.push(row);
             }
-        })?;
-        if matching.is_empty() {
-            continue;
         }
-        let mut ids = ids.into_iter();
-        for batch in rows::fetch(file, group, &matching, &payload)? {
-            let times = batch.column(0).as_primitive::<Int64Type>();
-            let confidences = batch.column(1).as_primitive::<Int64Type>();
-            let articles = batch.column(2).as_string::<i32>();
-            let values = times.iter().zip(confidences).zip(articles).zip(&mut ids);
-            mentions.extend(values.map(|(((time, confidence), article), event_id)| {
-                let article = article.filter(|address| !address.is_empty()).map(str::to_owned);
-                Mention { event_id, article, time, confidence }
-            }));
-        }
+    })?;
+    let mut mentions = Vec::with_capacity(matching.len());
+    if matching.is_empty() {
+        return Ok(mentions);
+    }
+    let mut ids = matching_ids.into_iter();
+    for batch in rows::fetch(file, group, &matching, &payload())? {
+        let times = batch.column(0).as_primitive::<Int64Type>();
+        let confidences = batch.column(1).as_primitive::<Int64Type>();
+        let articles = batch.column(2).as_string::<i32>();
+        let values = times.iter().zip(confidences).zip(articles).zip(&mut ids);
+        mentions.extend(values.map(|(((time, confidence), article), event_id)| {
+            let article = article.filter(|address| !address.is_empty()).map(str::to_owned);
+            Mention { event_id, article, time, confidence }
+        }));
     }
     Ok(mentions)
 }

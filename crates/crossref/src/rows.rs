@@ -8,7 +8,7 @@ use arrow::datatypes::{DataType, SchemaRef};
 use arrow::error::ArrowError;
 use io_budget::Budget;
 use io_budget::parquet::{ParquetFile, Want};
-use parquet::arrow::arrow_reader::RowSelection;
+use parquet::arrow::arrow_reader::{ParquetRecordBatchReader, RowSelection};
 use stage::files::DataFile;
 use stage::format;
 use stage::work::TaskError;
@@ -35,22 +35,27 @@ pub(crate) fn groups(file: &ParquetFile) -> usize {
     file.metadata().num_row_groups()
 }
 
-/// Hands the values of one column of a row group to `see`, in pieces, each with the number of its
-/// first row in the group.
-pub(crate) fn scan(
+/// Reads one column of a row group, without decoding it.
+pub(crate) fn read_keys(
     file: &ParquetFile,
     group: usize,
     column: usize,
+) -> Result<Option<ParquetRecordBatchReader>, TaskError> {
+    file.read_row_group(group, &[column], None, KEY_ROWS)
+        .map_err(|error| TaskError::reading(&error))
+}
+
+/// Hands the values of the one column that was read to `see`, in pieces, each with the number of
+/// its first row in the group.
+pub(crate) fn scan(
+    keys: ParquetRecordBatchReader,
     data_type: &DataType,
     mut see: impl FnMut(usize, &ArrayRef),
 ) -> Result<(), TaskError> {
-    let reader = file
-        .read_row_group(group, &[column], None, KEY_ROWS)
-        .map_err(|error| TaskError::reading(&error))?;
     let mut first = 0;
-    for batch in reader.into_iter().flatten() {
+    for batch in keys {
         let batch = batch.map_err(|error| TaskError::reading(&error))?;
-        let name = file.schema().field(column).name();
+        let name = batch.schema_ref().field(0).name();
         see(first, &plain(batch.column(0), name, data_type)?);
         first += batch.num_rows();
     }

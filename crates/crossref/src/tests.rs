@@ -11,7 +11,7 @@ use catalog::ledger::{FORMAT, Ledger, Outcome, Record, StageName};
 use catalog::{Feed, Period};
 use clap::Parser as _;
 use io_budget::parquet::{ParquetFile, Want};
-use io_budget::{Budget, Caps, Published};
+use io_budget::{Budget, Published};
 use parquet::arrow::ArrowWriter;
 use parquet::file::properties::WriterProperties;
 use proptest::prelude::*;
@@ -31,7 +31,7 @@ struct Archive {
 
 impl Archive {
     fn new() -> Self {
-        Self { directory: tempfile::tempdir().unwrap(), budget: Budget::new(Caps::default()) }
+        Self { directory: tempfile::tempdir().unwrap(), budget: Budget::private() }
     }
 
     fn path(&self, relative: &str) -> PathBuf {

@@ -3,8 +3,10 @@
 use std::fs::File;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use crate::budget::parent;
+use crate::device::Device;
 use crate::{Budget, Error, RequestKind};
 
 /// A new file open for appending. What is appended survives the death of this process; it is
@@ -12,6 +14,7 @@ use crate::{Budget, Error, RequestKind};
 #[derive(Debug)]
 pub struct AppendFile {
     budget: Budget,
+    device: Arc<Device>,
     path: PathBuf,
     file: File,
 }
@@ -23,10 +26,11 @@ impl AppendFile {
             .directory(directory)
             .map_err(|source| Error::new("make the directory", directory, source))?;
         let create = || File::options().append(true).create_new(true).open(path);
-        let file = budget
+        let device = budget.device_of(path);
+        let file = device
             .request(RequestKind::Create, |_| 0, create)
             .map_err(|source| Error::new("create", path, source))?;
-        Ok(Self { budget: budget.clone(), path: path.to_owned(), file })
+        Ok(Self { budget: budget.clone(), device, path: path.to_owned(), file })
     }
 
     /// Appends one record in one write, so that a reader sees it whole or, at the very end of the
@@ -37,7 +41,7 @@ impl AppendFile {
     /// [`Error`] when the write fails or is cut short.
     pub fn append(&mut self, record: &[u8]) -> Result<(), Error> {
         let file = &mut self.file;
-        self.budget
+        self.device
             .request(
                 RequestKind::Write,
                 |written| *written as u64,
@@ -56,11 +60,14 @@ impl AppendFile {
     ///
     /// [`Error`] when one of these fails.
     pub fn close_as(self, closed: &Path) -> Result<(), Error> {
-        let Self { budget, path, file } = self;
-        budget
+        let Self { budget, device, path, file } = self;
+        device
             .request(RequestKind::Sync, |()| 0, || file.sync_data())
             .map_err(|source| Error::new("sync", &path, source))?;
-        nix::unistd::close(file).map_err(|error| Error::new("close", &path, error.into()))?;
+        let close = || nix::unistd::close(file).map_err(io::Error::from);
+        device
+            .request(RequestKind::CloseWritten, |()| 0, close)
+            .map_err(|source| Error::new("close", &path, source))?;
         budget.rename(&path, closed)
     }
 }

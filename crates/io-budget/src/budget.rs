@@ -6,19 +6,28 @@ use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
 
 use crate::counters::LaneCounters;
-use crate::gate::Gate;
+use crate::device::Device;
+use crate::places::Places;
+use crate::storage::StorageClass;
+use crate::usage::Usage;
 use crate::{
-    AppendFile, BudgetFile, Caps, Error, IoReport, RequestKind, STAGING_DIRECTORY, StagedFile,
+    AppendFile, BudgetFile, Error, IoReport, LaneReport, Options, RequestKind, STAGING_DIRECTORY,
+    StagedFile, StorageReport,
 };
+
+/// How often a request is tried whose name leads to a file that was replaced.
+const STALE_ATTEMPTS: usize = 6;
+/// Time before the second attempt; doubled after each.
+const STALE_PAUSE: Duration = Duration::from_millis(20);
 
 /// The right to use a storage: every request of a process goes through one of these.
 ///
-/// Cheap to clone; clones share the same caps and counters.
+/// Cheap to clone; clones share the same limits and counters.
 #[derive(Debug, Clone)]
 pub struct Budget {
     shared: Arc<Shared>,
@@ -26,8 +35,7 @@ pub struct Budget {
 
 #[derive(Debug)]
 struct Shared {
-    reads: Lane,
-    writes: Lane,
+    places: Places,
     /// Directories made or seen by this process, with a handle to sync them by.
     directories: Mutex<HashMap<PathBuf, Arc<File>>>,
     /// Where files for a data directory are staged.
@@ -42,18 +50,6 @@ impl Drop for Shared {
         for directory in staging.values() {
             let _removed = std::fs::remove_dir(directory);
         }
-    }
-}
-
-#[derive(Debug)]
-struct Lane {
-    gate: Gate,
-    counters: LaneCounters,
-}
-
-impl Lane {
-    fn new(cap: usize) -> Self {
-        Self { gate: Gate::new(cap), counters: LaneCounters::new() }
     }
 }
 
@@ -103,11 +99,10 @@ pub struct Entry {
 }
 
 impl Budget {
-    /// A budget with the given caps.
-    pub fn new(caps: Caps) -> Self {
+    /// A budget as the user set it.
+    pub fn new(options: Options) -> Self {
         let shared = Shared {
-            reads: Lane::new(caps.reads.get()),
-            writes: Lane::new(caps.writes.get()),
+            places: Places::new(options),
             directories: Mutex::default(),
             staging: Mutex::default(),
             swept: Mutex::default(),
@@ -115,32 +110,53 @@ impl Budget {
         Self { shared: Arc::new(shared) }
     }
 
-    /// What was asked of the storage so far.
-    pub fn report(&self) -> IoReport {
-        let of = |lane: &Lane| {
-            let (limit, peak) = lane.gate.limit_and_peak();
-            lane.counters.report(limit, peak)
-        };
-        IoReport { reads: of(&self.shared.reads), writes: of(&self.shared.writes) }
+    /// A budget of this process alone, see [`Options::private`].
+    pub fn private() -> Self {
+        Self::new(Options::private())
     }
 
-    /// Runs one request under a permit of its lane; `bytes` tells how much it moved.
-    pub(crate) fn request<T>(
-        &self,
-        kind: RequestKind,
-        bytes: impl FnOnce(&T) -> u64,
-        call: impl FnOnce() -> io::Result<T>,
-    ) -> io::Result<T> {
-        let lane = if kind.is_write() { &self.shared.writes } else { &self.shared.reads };
-        let arrived = Instant::now();
-        let permit = lane.gate.enter();
-        let started = Instant::now();
-        let answer = call();
-        let took = started.elapsed();
-        drop(permit);
-        let moved = answer.as_ref().map_or(0, bytes);
-        lane.counters.record(kind, moved, started - arrived, took);
-        answer
+    /// What was asked of the storages so far.
+    pub fn report(&self) -> IoReport {
+        let (reads, writes) = (LaneCounters::new(), LaneCounters::new());
+        let devices = self.shared.places.devices();
+        devices.iter().for_each(|device| device.add_to(&reads, &writes));
+        let storages: Vec<_> = devices.iter().map(|device| device.report()).collect();
+        let busiest = |lane: fn(&StorageReport) -> &LaneReport| {
+            let lanes = storages.iter().map(lane);
+            lanes
+                .max_by_key(|lane| lane.peak_in_flight)
+                .map(|lane| (lane.limit, lane.peak_in_flight))
+        };
+        let (read_limit, read_peak) = busiest(|storage| &storage.reads).unwrap_or_default();
+        let (write_limit, write_peak) = busiest(|storage| &storage.writes).unwrap_or_default();
+        IoReport {
+            reads: reads.report(read_limit, read_peak),
+            writes: writes.report(write_limit, write_peak),
+            storages,
+        }
+    }
+
+    /// How files in a directory are read and written, and why.
+    pub fn usage(&self, directory: &Path) -> Usage {
+        let device = self.shared.places.of_directory(directory).device;
+        Usage::of(directory, &device)
+    }
+
+    /// Why processes do not share the budget of a storage although they are to, for each storage
+    /// used so far.
+    pub fn not_shared(&self) -> Vec<String> {
+        let devices = self.shared.places.devices();
+        devices.iter().filter_map(|device| device.not_shared().map(str::to_owned)).collect()
+    }
+
+    /// The places of directories and files.
+    pub(crate) fn places(&self) -> &Places {
+        &self.shared.places
+    }
+
+    /// The storage on which a file is, or would be, by the directory that holds it.
+    pub(crate) fn device_of(&self, file: &Path) -> Arc<Device> {
+        self.shared.places.of_directory(parent(file)).device
     }
 
     /// Lists the regular files (and links to such) of `directory` whose name is wanted, in name
@@ -155,9 +171,10 @@ impl Budget {
         directory: &Path,
         wanted: impl Fn(&str) -> bool,
     ) -> Result<Vec<Entry>, Error> {
-        let mut names = self
-            .request(RequestKind::List, |_| 0, || file_names(directory))
-            .map_err(|source| Error::new("list", directory, source))?;
+        let device = self.shared.places.of_directory(directory).device;
+        let list = || device.request(RequestKind::List, |_| 0, || file_names(directory));
+        let mut names =
+            unless_stale(list).map_err(|source| Error::new("list", directory, source))?;
         names.retain(|name| wanted(name));
         names.sort_unstable();
         let mut entries = Vec::with_capacity(names.len());
@@ -177,10 +194,12 @@ impl Budget {
     ///
     /// [`Error`] when the directory cannot be listed.
     pub fn list_directories(&self, directory: &Path) -> Result<Vec<String>, Error> {
-        let mut names = self
-            .request(RequestKind::List, |_| 0, || directory_names(directory))
-            .map_err(|source| Error::new("list", directory, source))?;
+        let place = self.shared.places.of_directory(directory);
+        let list = || place.device.request(RequestKind::List, |_| 0, || directory_names(directory));
+        let mut names =
+            unless_stale(list).map_err(|source| Error::new("list", directory, source))?;
         names.sort_unstable();
+        self.shared.places.inherit(directory, &place, names.iter());
         Ok(names)
     }
 
@@ -190,7 +209,9 @@ impl Budget {
     ///
     /// [`Error`] when it exists but cannot be looked at.
     pub fn stat(&self, path: &Path) -> Result<Option<Stat>, Error> {
-        match self.request(RequestKind::Stat, |_| 0, || std::fs::metadata(path)) {
+        let device = self.device_of(path);
+        let look = || device.request(RequestKind::Stat, |_| 0, || std::fs::metadata(path));
+        match unless_stale(look) {
             Ok(metadata) => Ok(Some(Stat::of(&metadata))),
             Err(source) if source.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(source) => Err(Error::new("look at", path, source)),
@@ -203,7 +224,8 @@ impl Budget {
     ///
     /// [`Error`] when it exists but cannot be looked at.
     pub fn is_link(&self, path: &Path) -> Result<bool, Error> {
-        match self.request(RequestKind::Stat, |_| 0, || std::fs::symlink_metadata(path)) {
+        let device = self.device_of(path);
+        match device.request(RequestKind::Stat, |_| 0, || std::fs::symlink_metadata(path)) {
             Ok(metadata) => Ok(metadata.is_symlink()),
             Err(source) if source.kind() == io::ErrorKind::NotFound => Ok(false),
             Err(source) => Err(Error::new("look at", path, source)),
@@ -219,10 +241,11 @@ impl Budget {
     pub fn resolve(&self, path: &Path) -> Result<PathBuf, Error> {
         let absolute =
             std::path::absolute(path).map_err(|source| Error::new("resolve", path, source))?;
+        let device = self.device_of(&absolute);
         let mut missing: Vec<OsString> = Vec::new();
         let mut existing = absolute.as_path();
         loop {
-            match self.request(RequestKind::Stat, |_| 0, || std::fs::canonicalize(existing)) {
+            match device.request(RequestKind::Stat, |_| 0, || std::fs::canonicalize(existing)) {
                 Ok(resolved) => {
                     return Ok(missing.into_iter().rev().fold(resolved, |at, part| at.join(part)));
                 }
@@ -248,7 +271,17 @@ impl Budget {
         BudgetFile::open(self, path)
     }
 
-    /// Reads a whole file, in requests of at most [`crate::REQUEST_BYTES`].
+    /// Opens a file that was listed with this size and time. On a network storage, whose
+    /// attributes may be old, a difference is looked at again for some seconds.
+    ///
+    /// # Errors
+    ///
+    /// [`Error`] when the file cannot be opened, is not a regular file or is another one by now.
+    pub fn open_listed(&self, path: &Path, listed: Stat) -> Result<BudgetFile, Error> {
+        BudgetFile::open_listed(self, path, listed)
+    }
+
+    /// Reads a whole file.
     ///
     /// # Errors
     ///
@@ -284,7 +317,8 @@ impl Budget {
     ///
     /// [`Error`] when the file is there and cannot be removed.
     pub fn remove(&self, path: &Path) -> Result<(), Error> {
-        match self.request(RequestKind::Remove, |()| 0, || std::fs::remove_file(path)) {
+        let device = self.device_of(path);
+        match device.request(RequestKind::Remove, |()| 0, || std::fs::remove_file(path)) {
             Err(source) if source.kind() != io::ErrorKind::NotFound => {
                 Err(Error::new("remove", path, source))
             }
@@ -298,11 +332,18 @@ impl Budget {
     ///
     /// [`Error`] when the rename or the sync fails.
     pub fn rename(&self, from: &Path, to: &Path) -> Result<(), Error> {
-        self.request(RequestKind::Rename, |()| 0, || std::fs::rename(from, to))
+        let device = self.device_of(to);
+        device
+            .request(RequestKind::Rename, |()| 0, || std::fs::rename(from, to))
             .map_err(|source| Error::new("rename a finished file to", to, source))?;
+        if device.storage().class == StorageClass::Nfs {
+            // Linux's client answers a rename once the server has it on disk, and sends nothing
+            // for a sync of a directory.
+            return Ok(());
+        }
         let directory = parent(to);
         self.directory(directory)
-            .and_then(|handle| self.request(RequestKind::Sync, |()| 0, || handle.sync_all()))
+            .and_then(|handle| device.request(RequestKind::Sync, |()| 0, || handle.sync_all()))
             .map_err(|source| Error::new("sync the directory", directory, source))
     }
 
@@ -315,10 +356,15 @@ impl Budget {
         if let Some(handle) = known.get(directory) {
             return Ok(Arc::clone(handle));
         }
-        let open = || self.request(RequestKind::Open, |_| 0, || File::open(directory));
+        let device = self.shared.places.of_directory(directory).device;
+        let open = || device.request(RequestKind::Open, |_| 0, || File::open(directory));
         let handle = match open() {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                self.request(RequestKind::Create, |()| 0, || std::fs::create_dir_all(directory))?;
+                device.request(
+                    RequestKind::Create,
+                    |()| 0,
+                    || std::fs::create_dir_all(directory),
+                )?;
                 open()?
             }
             opened => opened?,
@@ -338,7 +384,8 @@ impl Budget {
         }
         let device = |directory: &Path| {
             let handle = self.directory(directory)?;
-            self.request(RequestKind::Stat, |_| 0, || handle.metadata()).map(|stat| stat.dev())
+            let device = self.shared.places.of_directory(directory).device;
+            device.request(RequestKind::Stat, |_| 0, || handle.metadata()).map(|stat| stat.dev())
         };
         let absolute = std::path::absolute(data)?;
         let mut candidates = vec![absolute.join(STAGING_DIRECTORY)];
@@ -370,6 +417,22 @@ impl Budget {
         let mut swept = self.shared.swept.lock().unwrap_or_else(PoisonError::into_inner);
         swept.insert(directory.to_owned())
     }
+}
+
+/// Tries again, a few times and after growing pauses, while the server says that the name leads to
+/// a file which was replaced meanwhile.
+pub(crate) fn unless_stale<T>(mut attempt: impl FnMut() -> io::Result<T>) -> io::Result<T> {
+    let mut pause = STALE_PAUSE;
+    for _ in 1..STALE_ATTEMPTS {
+        match attempt() {
+            Err(error) if error.kind() == io::ErrorKind::StaleNetworkFileHandle => {
+                std::thread::sleep(pause);
+                pause *= 2;
+            }
+            answer => return answer,
+        }
+    }
+    attempt()
 }
 
 /// The directory that holds `path`; the current one for a bare name.
@@ -413,7 +476,7 @@ mod tests {
     #[test]
     fn a_listing_holds_wanted_files_in_name_order_and_one_stat_each() {
         let directory = tempfile::tempdir().unwrap();
-        let budget = Budget::new(Caps::default());
+        let budget = Budget::private();
         for name in ["b.zip", "a.zip", "c.txt"] {
             let mut file = budget.stage(&directory.path().join("raw").join(name));
             io::Write::write_all(&mut file, name.as_bytes()).unwrap();
@@ -432,7 +495,7 @@ mod tests {
         let pipe = directory.path().join("pipe.zip");
         let made = std::process::Command::new("mkfifo").arg(&pipe).status().unwrap();
         assert!(made.success());
-        let budget = Budget::new(Caps::default());
+        let budget = Budget::private();
         assert_eq!(budget.list(directory.path(), |_| true).unwrap(), []);
         let error = budget.open(&pipe).unwrap_err();
         assert_eq!(error.source.to_string(), "not a regular file");
@@ -442,7 +505,7 @@ mod tests {
     fn what_is_missing_is_none_or_an_error_that_names_it() {
         let directory = tempfile::tempdir().unwrap();
         let missing = directory.path().join("missing");
-        let budget = Budget::new(Caps::default());
+        let budget = Budget::private();
         assert_eq!(budget.stat(&missing).unwrap(), None);
         let error = budget.list(&missing, |_| true).unwrap_err();
         assert_eq!(error.to_string(), format!("cannot list {}", missing.display()));
@@ -454,7 +517,7 @@ mod tests {
     fn a_path_resolves_through_links_though_its_end_does_not_exist() {
         let directory = tempfile::tempdir().unwrap();
         let real = directory.path().join("real");
-        let budget = Budget::new(Caps::default());
+        let budget = Budget::private();
         budget.directory(&real).unwrap();
         let link = directory.path().join("link");
         std::os::unix::fs::symlink(&real, &link).unwrap();

@@ -26,15 +26,24 @@ pub enum RequestKind {
     Rename,
     /// A removal.
     Remove,
+    /// The close of a file that was read.
+    Close,
+    /// The close of a file that was written, which on some storages sends what was written.
+    CloseWritten,
 }
 
 impl RequestKind {
     pub(crate) fn is_write(self) -> bool {
-        !matches!(self, Self::List | Self::Open | Self::Stat | Self::Read)
+        !matches!(self, Self::List | Self::Open | Self::Stat | Self::Read | Self::Close)
+    }
+
+    /// Whether the time that such a request takes tells how busy the storage is: it moves data.
+    pub(crate) fn moves_data(self) -> bool {
+        matches!(self, Self::Read | Self::Write | Self::Sync | Self::CloseWritten)
     }
 }
 
-const KINDS: usize = 9;
+const KINDS: usize = 11;
 /// Four buckets an octave from 1 µs to over an hour.
 const BUCKETS: usize = 128;
 
@@ -46,6 +55,10 @@ pub(crate) struct LaneCounters {
     waited_ns: AtomicU64,
     latency: [AtomicU64; BUCKETS],
     latency_max_us: AtomicU64,
+    file_reads: AtomicU64,
+    range_reads: AtomicU64,
+    cache_hits: AtomicU64,
+    cache_hit_bytes: AtomicU64,
 }
 
 impl LaneCounters {
@@ -56,7 +69,45 @@ impl LaneCounters {
             waited_ns: AtomicU64::new(0),
             latency: [const { AtomicU64::new(0) }; BUCKETS],
             latency_max_us: AtomicU64::new(0),
+            file_reads: AtomicU64::new(0),
+            range_reads: AtomicU64::new(0),
+            cache_hits: AtomicU64::new(0),
+            cache_hit_bytes: AtomicU64::new(0),
         }
+    }
+
+    /// Counts a read that the page cache answered: no request.
+    pub(crate) fn record_hit(&self, bytes: u64) {
+        self.cache_hits.fetch_add(1, Relaxed);
+        self.cache_hit_bytes.fetch_add(bytes, Relaxed);
+    }
+
+    /// Counts a file that is read whole.
+    pub(crate) fn record_file_read(&self) {
+        self.file_reads.fetch_add(1, Relaxed);
+    }
+
+    /// Counts a stretch of a file that is read by itself.
+    pub(crate) fn record_range_read(&self) {
+        self.range_reads.fetch_add(1, Relaxed);
+    }
+
+    /// Adds what another lane counted.
+    pub(crate) fn add(&self, other: &Self) {
+        let pairs = self.requests.iter().zip(&other.requests);
+        let pairs = pairs.chain(self.latency.iter().zip(&other.latency));
+        let single = [
+            (&self.bytes, &other.bytes),
+            (&self.waited_ns, &other.waited_ns),
+            (&self.file_reads, &other.file_reads),
+            (&self.range_reads, &other.range_reads),
+            (&self.cache_hits, &other.cache_hits),
+            (&self.cache_hit_bytes, &other.cache_hit_bytes),
+        ];
+        for (own, others) in pairs.chain(single) {
+            own.fetch_add(others.load(Relaxed), Relaxed);
+        }
+        self.latency_max_us.fetch_max(other.latency_max_us.load(Relaxed), Relaxed);
     }
 
     /// Counts one answered request.
@@ -70,7 +121,7 @@ impl LaneCounters {
     }
 
     /// What was counted so far, beside the gate's `limit` and `peak`.
-    pub(crate) fn report(&self, limit: usize, peak: usize) -> LaneReport {
+    pub(crate) fn report(&self, limit: Option<usize>, peak: usize) -> LaneReport {
         let count = |kind: RequestKind| self.requests[kind as usize].load(Relaxed);
         let buckets: Vec<u64> = self.latency.iter().map(|count| count.load(Relaxed)).collect();
         let quantile = |share: f64| quantile_us(&buckets, share);
@@ -88,6 +139,12 @@ impl LaneCounters {
             sync: count(RequestKind::Sync),
             rename: count(RequestKind::Rename),
             remove: count(RequestKind::Remove),
+            close: count(RequestKind::Close) + count(RequestKind::CloseWritten),
+            file_reads: self.file_reads.load(Relaxed),
+            range_reads: self.range_reads.load(Relaxed),
+            cache_hits: self.cache_hits.load(Relaxed),
+            cache_hit_bytes: self.cache_hit_bytes.load(Relaxed),
+            governor: None,
             bytes: self.bytes.load(Relaxed),
             waited_seconds: self.waited_ns.load(Relaxed) as f64 / 1e9,
             latency: LatencyReport {
@@ -135,20 +192,11 @@ fn quantile_us(buckets: &[u64], share: f64) -> u64 {
     0
 }
 
-/// What a process asked of the storage.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub struct IoReport {
-    /// Reads, listings, opens and stats.
-    pub reads: LaneReport,
-    /// Writes, creates, syncs, renames and removals.
-    pub writes: LaneReport,
-}
-
 /// What one lane asked of the storage.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct LaneReport {
-    /// The cap on requests in flight.
-    pub limit: usize,
+    /// The cap on requests in flight at the end; none where there is no cap.
+    pub limit: Option<usize>,
     /// The largest number of requests that were in flight at once.
     pub peak_in_flight: usize,
     /// Requests of all kinds.
@@ -171,12 +219,47 @@ pub struct LaneReport {
     pub rename: u64,
     /// Removals.
     pub remove: u64,
+    /// Closes.
+    pub close: u64,
+    /// Files that were read whole.
+    pub file_reads: u64,
+    /// Stretches of files that were read by themselves, neighbours as one.
+    pub range_reads: u64,
+    /// Reads that the page cache answered, without a request.
+    pub cache_hits: u64,
+    /// Bytes of those.
+    pub cache_hit_bytes: u64,
     /// Bytes read or written.
     pub bytes: u64,
     /// Seconds that requests waited for a permit, summed over threads.
     pub waited_seconds: f64,
     /// How long the storage took to answer.
     pub latency: LatencyReport,
+    /// How the limit was adapted; none where it is fixed.
+    pub governor: Option<GovernorReport>,
+}
+
+/// How a limit was adapted to the storage's latency.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct GovernorReport {
+    /// Round trip of a request of 1 MiB that is alone, in milliseconds, if it is known.
+    pub idle_ms: Option<f64>,
+    /// How often the mean round trip of five seconds went above the ceiling.
+    pub ceiling_trips: u64,
+    /// The limit over time, at most a few hundred points.
+    pub trace: Vec<TracePoint>,
+}
+
+/// A limit at a time.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct TracePoint {
+    /// Seconds since the storage was first used.
+    pub seconds: f64,
+    /// Requests that might be in flight.
+    pub limit: usize,
+    /// Median round trip as a multiple of the idle one, in the processes that share the budget;
+    /// none while another process watches it.
+    pub stretch: Option<f64>,
 }
 
 /// How long the storage took to answer, in milliseconds; quantiles to within a fifth.
@@ -211,7 +294,7 @@ mod tests {
             let took = Duration::from_millis(milliseconds);
             lane.record(RequestKind::Read, 10, Duration::from_millis(1), took);
         }
-        let report = lane.report(2, 1);
+        let report = lane.report(Some(2), 1);
         assert_eq!((report.requests, report.read, report.bytes), (100, 100, 1_000));
         assert!((report.waited_seconds - 0.1).abs() < 1e-9);
         assert!((40.0..=50.0).contains(&report.latency.p50_ms), "{:?}", report.latency);

@@ -23,10 +23,18 @@ struct State {
 #[must_use = "a permit that is dropped at once permits nothing"]
 pub(crate) struct Permit<'gate> {
     gate: &'gate Gate,
+    in_flight: usize,
+}
+
+impl Permit<'_> {
+    /// Holders when this one was let through, itself included.
+    pub(crate) fn in_flight(&self) -> usize {
+        self.in_flight
+    }
 }
 
 impl Gate {
-    /// A gate for at most `limit` holders.
+    /// A gate for at most `limit` holders; with 0 nobody passes until that changes.
     pub(crate) fn new(limit: usize) -> Self {
         let state = State { limit, in_flight: 0, peak: 0, next_ticket: 0, now_serving: 0 };
         Self { state: Mutex::new(state), changed: Condvar::new() }
@@ -43,15 +51,29 @@ impl Gate {
         state.now_serving += 1;
         state.in_flight += 1;
         state.peak = state.peak.max(state.in_flight);
+        let in_flight = state.in_flight;
         // The next in line may find room as well.
         self.changed.notify_all();
-        Permit { gate: self }
+        Permit { gate: self, in_flight }
     }
 
-    /// The limit and the largest number of holders seen at once.
-    pub(crate) fn limit_and_peak(&self) -> (usize, usize) {
-        let state = self.lock();
-        (state.limit, state.peak)
+    /// Changes how many are let through; those who are through stay.
+    pub(crate) fn set_limit(&self, limit: usize) {
+        let mut state = self.lock();
+        if state.limit != limit {
+            state.limit = limit;
+            self.changed.notify_all();
+        }
+    }
+
+    /// How many are let through.
+    pub(crate) fn limit(&self) -> usize {
+        self.lock().limit
+    }
+
+    /// The largest number of holders seen at once.
+    pub(crate) fn peak(&self) -> usize {
+        self.lock().peak
     }
 
     // A panicking holder leaves the counts consistent, so poisoning carries no news.
@@ -90,7 +112,21 @@ mod tests {
             drop(first);
             entered.recv().expect("the third enters");
         });
-        assert_eq!(gate.limit_and_peak(), (2, 2));
+        assert_eq!((gate.limit(), gate.peak()), (2, 2));
+    }
+
+    #[test]
+    fn a_limit_that_rises_lets_those_who_wait_through() {
+        let gate = Gate::new(0);
+        std::thread::scope(|scope| {
+            let waiting = scope.spawn(|| gate.enter().in_flight());
+            while gate.lock().next_ticket < 1 {
+                std::thread::yield_now();
+            }
+            assert_eq!(gate.peak(), 0);
+            gate.set_limit(1);
+            assert_eq!(waiting.join().expect("it enters"), 1);
+        });
     }
 
     #[test]

@@ -19,7 +19,7 @@ use parquet::file::metadata::{
     PageIndexPolicy, ParquetMetaData, ParquetMetaDataPushDecoder, RowGroupMetaData,
 };
 
-use crate::{Budget, BudgetFile, REQUEST_BYTES, Stat};
+use crate::{Budget, BudgetFile, Stat};
 
 /// Bytes read from the end of a file whose footer's place is not known.
 const TAIL_BYTES: u64 = 64 << 10;
@@ -46,7 +46,8 @@ pub enum Error {
 /// How much of a file the caller will want.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Want {
-    /// All of it: it is read at once and decoded from memory.
+    /// All of it: it is read at once and decoded from memory, or where it is too large for that,
+    /// a row group at a time.
     Whole,
     /// Some columns or rows: only their bytes are read. `footer_start` is where the page index or
     /// the footer begins, if known, so that one request fetches both.
@@ -94,20 +95,26 @@ impl ParquetFile {
     ///
     /// [`Error::Io`] when the storage fails, [`Error::Parquet`] when the file is not Parquet.
     pub fn open(budget: &Budget, path: &Path, want: Want) -> Result<Self, Error> {
-        let file = budget.open(path)?;
-        let stat = file.stat();
+        Self::of(budget.open(path)?, want)
+    }
+
+    /// Reads footer and page index of a file that is open.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::open`].
+    pub fn of(file: BudgetFile, want: Want) -> Result<Self, Error> {
+        let (path, stat) = (file.path().to_owned(), file.stat());
         let (source, footer_start) = match want {
-            Want::Whole => (Source::Memory(file.read_all()?), None),
-            // One request brings a small file whole.
-            Want::Parts { .. } if stat.size <= REQUEST_BYTES as u64 => {
-                (Source::Memory(file.read_all()?), None)
-            }
+            Want::Whole if file.is_read_whole() => (Source::Memory(file.read_all()?), None),
+            Want::Whole => (Source::File(file), None),
+            Want::Parts { .. } if file.is_one_request() => (Source::Memory(file.read_all()?), None),
             Want::Parts { footer_start } => (Source::File(file), footer_start),
         };
         let metadata = read_metadata(&source, stat.size, footer_start)
             .and_then(|metadata| Ok(with_plain_schema(metadata)?));
-        let metadata = metadata.map_err(|error| error.of(path))?;
-        Ok(Self { path: path.to_owned(), stat, source, metadata })
+        let metadata = metadata.map_err(|error| error.of(&path))?;
+        Ok(Self { path, stat, source, metadata })
     }
 
     /// The path that was opened.
@@ -309,7 +316,6 @@ fn with_plain_schema(metadata: ParquetMetaData) -> Result<ArrowReaderMetadata, P
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Caps;
     use arrow::array::{Int64Array, RecordBatch, StringArray};
     use arrow::datatypes::{DataType, Field};
     use parquet::arrow::ArrowWriter;
@@ -346,7 +352,7 @@ mod tests {
     fn a_few_rows_cost_a_few_pages_and_are_the_right_ones() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("file.parquet");
-        let budget = Budget::new(Caps::default());
+        let budget = Budget::private();
         write_file(&budget, &path);
         let size = budget.stat(&path).unwrap().unwrap().size;
         let before = budget.report().reads;
@@ -369,7 +375,7 @@ mod tests {
     fn a_known_footer_is_one_read_and_a_wrong_hint_does_no_harm() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("file.parquet");
-        let budget = Budget::new(Caps::default());
+        let budget = Budget::private();
         write_file(&budget, &path);
         let size = budget.stat(&path).unwrap().unwrap().size;
         for (hint, reads) in [(Some(size - 200_000), 1), (Some(size - 4), 3), (Some(u64::MAX), 3)] {
@@ -384,7 +390,7 @@ mod tests {
     #[test]
     fn what_is_not_parquet_is_an_error_that_names_the_file() {
         let directory = tempfile::tempdir().unwrap();
-        let budget = Budget::new(Caps::default());
+        let budget = Budget::private();
         for (name, bytes) in [
             ("empty", Vec::new()),
             ("text", b"<html>404</html>".to_vec()),

@@ -3,14 +3,20 @@
 use std::fs::File;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crate::budget::parent;
-use crate::{Budget, DIRTY_BYTES, Error, REQUEST_BYTES, RequestKind, Stat, Writer, WriterState};
+use crate::device::Device;
+use crate::{Budget, Error, RequestKind, Stat, Writer, WriterState};
 
 /// Name of the directory in which files are written before they appear. It stands beside the data
 /// directory, so that data directories never hold an unfinished file.
 pub const STAGING_DIRECTORY: &str = ".gdelt-mill-staging";
+
+/// Bytes of a file that are held in memory before it is begun to be written, so that most files
+/// are written in one go, one after another.
+const HELD_BYTES: usize = 16 << 20;
 
 const TEMPORARY_SUFFIX: &str = ".tmp";
 
@@ -21,6 +27,7 @@ const ABANDONED_AFTER: Duration = Duration::from_hours(7 * 24);
 #[derive(Debug)]
 pub struct StagedFile {
     budget: Budget,
+    device: Arc<Device>,
     data: PathBuf,
     target: PathBuf,
     buffer: Vec<u8>,
@@ -46,8 +53,9 @@ pub struct Published {
 
 impl StagedFile {
     pub(crate) fn new(budget: Budget, data: &Path, target: &Path) -> Self {
+        let device = budget.places().of_directory(data).device;
         let (data, target) = (data.to_owned(), target.to_owned());
-        Self { budget, data, target, buffer: Vec::new(), written: 0, dirty: 0, open: None }
+        Self { budget, device, data, target, buffer: Vec::new(), written: 0, dirty: 0, open: None }
     }
 
     /// Bytes written so far.
@@ -75,19 +83,20 @@ impl StagedFile {
             Some(open) => (&open.file, open.path.clone()),
             None => return Err(failed("write", io::Error::other("nothing was opened"))),
         };
-        if self.dirty > 0 || self.written == 0 {
-            self.budget
-                .request(RequestKind::Sync, |()| 0, || file.sync_data())
-                .map_err(|source| failed("sync", source))?;
-        }
+        // The answer to a sync brings size and time along.
+        let dirty = self.dirty;
+        let sync = || file.sync_data().and_then(|()| file.metadata());
         let stat = self
-            .budget
-            .request(RequestKind::Stat, |_| 0, || file.metadata())
+            .device
+            .request(RequestKind::Sync, |_| dirty, sync)
             .map(|metadata| Stat::of(&metadata))
-            .map_err(|source| failed("look at", source))?;
+            .map_err(|source| failed("sync", source))?;
         if let Some(open) = self.open.take() {
             let cleanup = RemoveOnDrop { budget: &self.budget, path: &path, armed: true };
-            nix::unistd::close(open.file).map_err(|error| failed("close", error.into()))?;
+            let close = || nix::unistd::close(open.file).map_err(io::Error::from);
+            self.device
+                .request(RequestKind::CloseWritten, |()| self.written, close)
+                .map_err(|source| failed("close", source))?;
             self.budget.directory(parent(&target)).map_err(|s| failed("make a place for", s))?;
             self.budget.rename(&path, &target)?;
             cleanup.disarm();
@@ -95,7 +104,8 @@ impl StagedFile {
         Ok(Published { size: stat.size, modified_ns: stat.modified_ns })
     }
 
-    /// Writes the buffer in requests of at most [`REQUEST_BYTES`].
+    /// Writes the buffer in requests no larger than the storage's policy allows, and syncs
+    /// whenever so much is written that the storage would be flooded behind the budget's back.
     fn write_out(&mut self) -> io::Result<()> {
         if self.open.is_none() {
             self.open = Some(create(&self.budget, &self.data, &self.target)?);
@@ -103,12 +113,13 @@ impl StagedFile {
         let Some(open) = &mut self.open else {
             return Ok(());
         };
-        for unit in self.buffer.chunks(REQUEST_BYTES) {
+        let policy = self.device.policy();
+        for unit in self.buffer.chunks(policy.write_bytes) {
             let mut rest = unit;
             while !rest.is_empty() {
                 let file = &mut open.file;
                 let wrote =
-                    self.budget.request(RequestKind::Write, |n| *n as u64, || file.write(rest));
+                    self.device.request(RequestKind::Write, |n| *n as u64, || file.write(rest));
                 match wrote {
                     Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
                     Ok(count) => rest = &rest[count..],
@@ -118,8 +129,9 @@ impl StagedFile {
             }
             self.written += unit.len() as u64;
             self.dirty += unit.len() as u64;
-            if self.dirty >= DIRTY_BYTES {
-                self.budget.request(RequestKind::Sync, |()| 0, || open.file.sync_data())?;
+            if self.dirty >= policy.dirty_bytes {
+                let dirty = self.dirty;
+                self.device.request(RequestKind::Sync, |()| dirty, || open.file.sync_data())?;
                 self.dirty = 0;
             }
         }
@@ -131,7 +143,7 @@ impl StagedFile {
 impl Write for StagedFile {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.buffer.extend_from_slice(bytes);
-        if self.buffer.len() >= REQUEST_BYTES {
+        if self.buffer.len() >= HELD_BYTES {
             self.write_out()?;
         }
         Ok(bytes.len())
@@ -197,7 +209,8 @@ fn create_in(budget: &Budget, staging: &Path, temporary: &str) -> io::Result<Ope
     // Another process may remove the empty staging directory between the two calls.
     for _ in 0..8 {
         budget.directory(staging)?;
-        match budget.request(RequestKind::Create, |_| 0, || File::create_new(&path)) {
+        let device = budget.device_of(&path);
+        match device.request(RequestKind::Create, |_| 0, || File::create_new(&path)) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 budget.forget_directory(staging);
             }
@@ -270,10 +283,10 @@ fn is_abandoned(stat: Stat) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Caps;
+    const MIB: usize = 1 << 20;
 
     fn names(directory: &Path) -> Vec<String> {
-        let budget = Budget::new(Caps::default());
+        let budget = Budget::private();
         let mut names: Vec<_> =
             budget.list(directory, |_| true).unwrap().into_iter().map(|e| e.name).collect();
         names.extend(budget.list_directories(directory).unwrap());
@@ -284,14 +297,14 @@ mod tests {
     fn a_file_appears_when_published_and_leaves_no_staging_directory() {
         let root = tempfile::tempdir().unwrap();
         let data = root.path().join("converted");
-        let budget = Budget::new(Caps::default());
+        let budget = Budget::private();
         let mut staged = budget.stage(&data.join("a.parquet"));
-        staged.write_all(&vec![7; 3 * REQUEST_BYTES]).unwrap();
+        staged.write_all(&vec![7; 20 * MIB]).unwrap();
         assert_eq!(names(&data), [""; 0]);
         let published = staged.publish().unwrap();
         drop(budget);
-        let budget = Budget::new(Caps::default());
-        assert_eq!(published.size, 3 * REQUEST_BYTES as u64);
+        let budget = Budget::private();
+        assert_eq!(published.size, 20 * MIB as u64);
         assert_eq!(names(&data), ["a.parquet"]);
         assert_eq!(names(root.path()), ["converted"]);
         let stat = budget.stat(&data.join("a.parquet")).unwrap().unwrap();
@@ -302,9 +315,9 @@ mod tests {
     fn a_file_within_a_data_directory_is_staged_beside_that() {
         let root = tempfile::tempdir().unwrap();
         let data = root.path().join("converted");
-        let budget = Budget::new(Caps::default());
+        let budget = Budget::private();
         let mut staged = budget.stage_within(&data, &data.join("Year=1979/a.parquet"));
-        staged.write_all(&vec![7; 2 * REQUEST_BYTES]).unwrap();
+        staged.write_all(&vec![7; 20 * MIB]).unwrap();
         assert_eq!(names(&data), [""; 0]);
         assert_eq!(names(&root.path().join(STAGING_DIRECTORY)).len(), 1);
         staged.publish().unwrap();
@@ -315,8 +328,8 @@ mod tests {
     fn a_dropped_file_leaves_nothing() {
         let root = tempfile::tempdir().unwrap();
         let data = root.path().join("converted");
-        let mut staged = Budget::new(Caps::default()).stage(&data.join("a.parquet"));
-        staged.write_all(&vec![7; 2 * REQUEST_BYTES]).unwrap();
+        let mut staged = Budget::private().stage(&data.join("a.parquet"));
+        staged.write_all(&vec![7; 20 * MIB]).unwrap();
         drop(staged);
         assert_eq!(names(root.path()), ["converted"]);
         assert_eq!(names(&data), [""; 0]);
@@ -325,7 +338,7 @@ mod tests {
     #[test]
     fn a_small_file_costs_few_requests() {
         let root = tempfile::tempdir().unwrap();
-        let budget = Budget::new(Caps::default());
+        let budget = Budget::private();
         let mut staged = budget.stage(&root.path().join("converted/a.parquet"));
         staged.write_all(b"content").unwrap();
         staged.publish().unwrap();
@@ -340,7 +353,7 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         let data = root.path().join("converted");
         let staging = root.path().join(STAGING_DIRECTORY);
-        let budget = Budget::new(Caps::default());
+        let budget = Budget::private();
         budget.directory(&data).unwrap();
         budget.directory(&staging).unwrap();
         let alive = format!("{}.a.parquet.tmp", Writer::next());

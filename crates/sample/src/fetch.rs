@@ -82,7 +82,8 @@ pub(crate) fn fetch(
         order.sort_unstable();
         Ok((files.len(), in_order(&batches, &order)?))
     };
-    pool::map_ordered(session.jobs(), interleaved(chosen), work, |done: Result<_, Error>| {
+    let jobs = session.waiting_jobs(chosen.first().map(|chosen| chosen.file.path.as_path()));
+    pool::map_ordered(jobs, interleaved(chosen), work, |done: Result<_, Error>| {
         let (files, batches): (usize, Vec<RecordBatch>) = done?;
         bar.advance(files as u64);
         batches.into_iter().try_for_each(&mut deliver)

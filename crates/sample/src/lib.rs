@@ -27,7 +27,8 @@
 //!   bytes.
 //! - A file that cannot be read stops the run: without its rows the sample would be biased.
 //! - Memory follows the number of rows drawn, 32 bytes each while they are chosen, and holds per
-//!   worker one row group of the columns read and the chosen rows of two files.
+//!   worker one row group of the columns read and the chosen rows of two files; 256 MiB of row
+//!   groups are read ahead at most.
 
 mod bottom_k;
 mod calendar;
@@ -69,6 +70,9 @@ pub fn run(args: Args) -> Result<ExitStatus, Error> {
     let common = args.common.clone();
     let design = Design::of(args)?;
     let session = Session::start(&common, None, &[])?;
+    if let Some(status) = session.explain_io([&design.out])? {
+        return Ok(status);
+    }
     polars_bridge::limit_threads(session.jobs());
     let layout = session.layout()?;
     refuse_bad_output(&session, &layout, &design)?;

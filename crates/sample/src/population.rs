@@ -70,10 +70,11 @@ impl Population {
         let listed = source.list(session, layout, dataset)?;
         let mut files = Vec::with_capacity(listed.len());
         let examine = |file| examine(session, dataset, source, file);
-        pool::map_ordered(session.jobs(), listed, examine, |file| {
+        let jobs = session.waiting_jobs(listed.first().map(|file| file.path.as_path()));
+        pool::map_ordered(jobs, listed, examine, |file: Result<_, Error>| {
             session.interrupt.check()?;
             files.push(file?);
-            Ok(())
+            Ok::<_, Error>(())
         })?;
         Self::of(files)
     }

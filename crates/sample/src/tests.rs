@@ -14,7 +14,7 @@ use catalog::marks::{self, SourceMark};
 use catalog::{ParquetName, SourceNumber};
 use clap::Parser as _;
 use io_budget::parquet::{ParquetFile, Want};
-use io_budget::{Budget, Caps, Published};
+use io_budget::{Budget, Published};
 use parquet::arrow::ArrowWriter;
 use parquet::file::metadata::KeyValue;
 use parquet::file::properties::WriterProperties;
@@ -100,7 +100,7 @@ struct Archive {
 
 impl Archive {
     fn new() -> Self {
-        Self { root: tempfile::tempdir().unwrap(), budget: Budget::new(Caps::default()) }
+        Self { root: tempfile::tempdir().unwrap(), budget: Budget::private() }
     }
 
     /// The twenty slots, each a converted file.

@@ -10,7 +10,7 @@ use figment::value::Value;
 
 use crate::Error;
 use crate::files::SourceChoice;
-use crate::settings::Order;
+use crate::settings::{NumberOrWord, Order, RequestLimit};
 
 /// Flags of every stage.
 #[derive(Debug, Clone, Args)]
@@ -34,12 +34,17 @@ pub struct CommonArgs {
     /// Worker threads [default: processors this process may use]
     #[arg(short, long, value_name = "N", help_heading = "Run")]
     pub jobs: Option<NonZeroUsize>,
-    /// Read requests in flight, listings and opens included [default: 2]
-    #[arg(long, value_name = "N", help_heading = "Run")]
-    pub max_reads: Option<NonZeroUsize>,
-    /// Write requests in flight, renames and syncs included [default: 1]
-    #[arg(long, value_name = "N", help_heading = "Run")]
-    pub max_writes: Option<NonZeroUsize>,
+    /// Read requests in flight, listings and opens included: a number that is never exceeded by all
+    /// processes of this host together, `auto` (by the storage's class and latency) or `unlimited`
+    /// [default: auto]
+    #[arg(long, value_name = "N", help_heading = "Storage")]
+    pub max_reads: Option<RequestLimit>,
+    /// Write requests in flight, renames and syncs included [default: auto]
+    #[arg(long, value_name = "N", help_heading = "Storage")]
+    pub max_writes: Option<RequestLimit>,
+    /// Say how the storage of each directory would be used, and why, and do nothing
+    #[arg(long, help_heading = "Storage")]
+    pub explain_io: bool,
     /// Say what would be done and change nothing
     #[arg(long, help_heading = "Run")]
     pub dry_run: bool,
@@ -61,6 +66,10 @@ impl CommonArgs {
     /// The flags that are settings, by key.
     pub(crate) fn settings(&self) -> Vec<(&'static str, Value)> {
         let number = |number: NonZeroUsize| Value::from(number.get());
+        let limit = |limit: RequestLimit| match limit.into() {
+            NumberOrWord::Number(number) => Value::from(number),
+            NumberOrWord::Word(word) => Value::from(word),
+        };
         let feed = |feed| match feed {
             FeedChoice::English => "english",
             FeedChoice::Translation => "translation",
@@ -71,8 +80,8 @@ impl CommonArgs {
             ("root", self.root.as_ref().map(path)),
             ("feed", self.feed.map(|choice| Value::from(feed(choice)))),
             ("jobs", self.jobs.map(number)),
-            ("io.max_reads", self.max_reads.map(number)),
-            ("io.max_writes", self.max_writes.map(number)),
+            ("io.reads", self.max_reads.map(limit)),
+            ("io.writes", self.max_writes.map(limit)),
         ]
         .into_iter()
         .filter_map(|(key, value)| Some((key, value?)))
@@ -122,6 +131,11 @@ impl FileArgs {
         }
         settings.extend(order.map(|order| ("order", Value::from(order))));
         settings
+    }
+
+    /// The files and directories that are named on the command line.
+    pub fn paths(&self) -> impl Iterator<Item = &PathBuf> {
+        self.files.iter().chain(&self.out).chain(&self.out_dir)
     }
 
     /// Whether files are named on the command line.

@@ -13,9 +13,6 @@ use io_budget::{Budget, Stat};
 use crate::work::Input;
 use crate::{Error, Session};
 
-/// Files up to this size are read at once.
-const WHOLE_BYTES: u64 = 64 << 20;
-
 /// A Parquet file in a data directory.
 #[derive(Debug, Clone)]
 pub struct DataFile {
@@ -186,10 +183,16 @@ pub fn list_datasets(
     Ok(found)
 }
 
-/// How to read a file of which all rows are wanted: whole if it fits in memory easily, otherwise a
-/// row group at a time.
-pub fn want_all_rows(size: u64) -> Want {
-    if size <= WHOLE_BYTES { Want::Whole } else { Want::Parts { footer_start: None } }
+/// Opens an input of which all rows are wanted.
+///
+/// # Errors
+///
+/// When the storage fails, the file is not as it was listed, or it is not Parquet.
+pub fn open_listed(
+    session: &Session,
+    input: &Input,
+) -> Result<ParquetFile, io_budget::parquet::Error> {
+    ParquetFile::of(session.budget.open_listed(&input.path, input.stat)?, Want::Whole)
 }
 
 /// Refuses a file that notes itself to be of another dataset.

@@ -1,6 +1,7 @@
 //! All that a run needs, made once in the stage's main function.
 
 use std::num::NonZeroUsize;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Instant;
 
@@ -8,7 +9,7 @@ use catalog::ledger::Ledger;
 use catalog::{Dataset, DateRange, Directory, Layout};
 use clap::Parser;
 use figment::value::Value;
-use io_budget::{Budget, Caps};
+use io_budget::{Budget, Usage};
 
 use crate::cli::{CommonArgs, FileArgs};
 use crate::settings::Settings;
@@ -31,6 +32,8 @@ pub struct Session {
     pub cpus: Cpus,
     /// Whether nothing may be changed.
     pub dry_run: bool,
+    /// Whether it is only asked how storage would be used.
+    pub explain_io: bool,
     /// Whether the summary goes to stdout as JSON.
     pub json: bool,
     /// When the run began.
@@ -67,18 +70,64 @@ impl Session {
             let message = format!("--start-date {start} is after --end-date {end}");
             return Err(Error::usage(message, "exchange the two dates"));
         }
-        let caps = Caps { reads: settings.io.max_reads, writes: settings.io.max_writes };
+        let cpus = Cpus::detect();
+        let budget = Budget::new(settings.io.options(cpus.count));
         Ok(Self {
             settings,
-            budget: Budget::new(caps),
+            budget,
             printer: Printer::new(common.quiet, common.verbose, common.no_progress),
             interrupt: Interrupt::listen()?,
             range,
-            cpus: Cpus::detect(),
+            cpus,
             dry_run: common.dry_run,
+            explain_io: common.explain_io,
             json: common.json,
             started,
         })
+    }
+
+    /// Where `--explain-io` is given, says how the storage of these files and of the archive's
+    /// directories would be used, and why; then there is nothing else to do.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Usage`] when neither a root is set nor a file is named, [`Error::Io`] when stdout
+    /// is closed.
+    pub fn explain_io<'a>(
+        &self,
+        files: impl IntoIterator<Item = &'a PathBuf>,
+    ) -> Result<Option<ExitStatus>, Error> {
+        if !self.explain_io {
+            return Ok(None);
+        }
+        let above = |file: &PathBuf| match file.parent() {
+            Some(parent) if parent.as_os_str().is_empty() => PathBuf::from("."),
+            Some(parent) => parent.to_owned(),
+            None => file.clone(),
+        };
+        let mut directories: Vec<PathBuf> = files.into_iter().map(above).collect();
+        if directories.is_empty() || self.settings.root.is_some() {
+            let layout = self.layout()?;
+            for dataset in Dataset::ALL {
+                let is_named = self.settings.datasets.contains(&dataset);
+                let of_dataset = Directory::ALL.map(|it| layout.directory(dataset, it));
+                for directory in of_dataset {
+                    let exists = || self.budget.stat(&directory).map(|stat| stat.is_some());
+                    if is_named || (self.settings.datasets.is_empty() && exists()?) {
+                        directories.push(directory);
+                    }
+                }
+            }
+        }
+        directories.dedup();
+        let usages: Vec<Usage> = directories.iter().map(|it| self.budget.usage(it)).collect();
+        let text = if self.json {
+            serde_json::to_string(&usages).map_err(|error| Error::Internal(error.to_string()))?
+        } else {
+            usages.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n\n")
+        };
+        print(&text)?;
+        Ok(Some(ExitStatus::Done))
     }
 
     /// Where files stand.
@@ -100,10 +149,33 @@ impl Session {
         self.settings.jobs.unwrap_or(self.cpus.count)
     }
 
+    /// Threads that keep as many reads in flight as the storage of a file allows.
+    pub fn reader_threads(&self, file: Option<&Path>) -> usize {
+        let directory = file.and_then(Path::parent);
+        directory.map_or(1, |directory| self.budget.usage(directory).read_threads())
+    }
+
+    /// Worker threads for work on files like this one that mostly waits for the storage.
+    pub fn waiting_jobs(&self, file: Option<&Path>) -> NonZeroUsize {
+        self.jobs().saturating_add(self.reader_threads(file))
+    }
+
     /// The ledger of a dataset.
     pub fn ledger(&self, layout: &Layout, dataset: Dataset) -> Ledger {
         Ledger::new(&self.budget, &layout.directory(dataset, Directory::Catalog))
     }
+}
+
+/// Prints a result.
+///
+/// # Errors
+///
+/// [`Error::Io`] when stdout is closed.
+pub(crate) fn print(text: &str) -> Result<(), Error> {
+    use std::io::Write as _;
+    let mut stdout = std::io::stdout().lock();
+    let written = writeln!(stdout, "{text}").and_then(|()| stdout.flush());
+    written.map_err(|source| io_budget::Error::new("write to", "stdout".as_ref(), source).into())
 }
 
 /// Runs a stage: parses the command line, runs `body`, prints the error if there is one, and maps

@@ -3,19 +3,22 @@
 //! an error that names the file and the key.
 
 use std::collections::BTreeMap;
-use std::num::NonZeroUsize;
+use std::num::{NonZeroU64, NonZeroUsize};
 use std::path::{Path, PathBuf};
+use std::str::FromStr;
+use std::time::Duration;
 
 use catalog::{AggregatePeriod, Column, DATE_ORIGINALS, Dataset, Directory, FeedChoice, Layout};
 use figment::providers::{Env, Format as _, Serialized, Toml};
 use figment::{Figment, Source};
+use io_budget::{Limit, Options, Sharing, StorageClass};
 use serde::{Deserialize, Serialize};
 
 /// Settings of the whole machine.
 pub const SITE_FILE: &str = "/etc/gdelt-mill.toml";
 /// Settings of the current directory, read unless `--config` names another file.
 pub const LOCAL_FILE: &str = "gdelt-mill.toml";
-/// Variables with this prefix are settings: `GDELT_MILL_IO__MAX_READS` is `max_reads` in `[io]`.
+/// Variables with this prefix are settings: `GDELT_MILL_IO__READS` is `reads` in `[io]`.
 pub const ENVIRONMENT_PREFIX: &str = "GDELT_MILL_";
 
 /// More threads than this are a slip of the finger, and systems refuse to start them.
@@ -61,15 +64,146 @@ pub enum Order {
 #[serde(default, deny_unknown_fields)]
 pub struct IoSettings {
     /// Reads, listings, opens and stats in flight at once.
-    pub max_reads: NonZeroUsize,
+    pub reads: RequestLimit,
     /// Writes, creates, syncs and renames in flight at once.
-    pub max_writes: NonZeroUsize,
+    pub writes: RequestLimit,
+    /// Mean round trip over five seconds above which an adapted limit becomes 1.
+    pub latency_ceiling_ms: NonZeroU64,
+    /// Whether files are read past the page cache.
+    pub direct: bool,
+    /// Storage classes by directory, where what the system says is wrong.
+    pub class: BTreeMap<PathBuf, StorageClass>,
+    /// Who shares the limits.
+    pub share: Share,
+    /// The name under which they are shared, in place of the storage's own.
+    pub budget_key: Option<String>,
+    /// Hosts that work on the same storage: limits are divided by it.
+    pub expected_hosts: NonZeroUsize,
 }
 
 impl Default for IoSettings {
     fn default() -> Self {
-        let io_budget::Caps { reads, writes } = io_budget::Caps::default();
-        Self { max_reads: reads, max_writes: writes }
+        let ceiling = u64::try_from(io_budget::Options::LATENCY_CEILING.as_millis()).unwrap_or(0);
+        Self {
+            reads: RequestLimit(Limit::Auto),
+            writes: RequestLimit(Limit::Auto),
+            latency_ceiling_ms: NonZeroU64::new(ceiling).unwrap_or(NonZeroU64::MIN),
+            direct: false,
+            class: BTreeMap::new(),
+            share: Share(Sharing::Host),
+            budget_key: None,
+            expected_hosts: NonZeroUsize::MIN,
+        }
+    }
+}
+
+impl IoSettings {
+    /// These settings as a budget takes them.
+    pub fn options(&self, cpus: NonZeroUsize) -> Options {
+        Options {
+            reads: self.reads.0,
+            writes: self.writes.0,
+            latency_ceiling: Duration::from_millis(self.latency_ceiling_ms.get()),
+            direct: self.direct,
+            classes: self.class.clone(),
+            expected_hosts: self.expected_hosts,
+            sharing: self.share.0.clone(),
+            key: self.budget_key.clone(),
+            memory: state_directory(),
+            cpus,
+            ..Options::default()
+        }
+    }
+}
+
+/// Where programs of this user keep what is worth knowing in the next run, as the XDG base
+/// directory specification has it.
+fn state_directory() -> Option<PathBuf> {
+    let variable = |name| std::env::var_os(name).map(PathBuf::from).filter(|it| it.is_absolute());
+    let state = variable("XDG_STATE_HOME").or_else(|| Some(variable("HOME")?.join(".local/state")));
+    Some(state?.join("gdelt-mill"))
+}
+
+/// A limit on requests in flight: a number, `auto` or `unlimited`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "NumberOrWord", into = "NumberOrWord")]
+pub struct RequestLimit(pub Limit);
+
+impl FromStr for RequestLimit {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text.parse() {
+            Ok(number) => NumberOrWord::Number(number),
+            Err(_) => NumberOrWord::Word(text.to_owned()),
+        }
+        .try_into()
+    }
+}
+
+/// How a limit is written.
+#[derive(Serialize, Deserialize)]
+#[serde(untagged, expecting = "expected a number, `auto` or `unlimited`")]
+pub(crate) enum NumberOrWord {
+    Number(i64),
+    Word(String),
+}
+
+impl TryFrom<NumberOrWord> for RequestLimit {
+    type Error = String;
+
+    fn try_from(written: NumberOrWord) -> Result<Self, String> {
+        let limit = match &written {
+            NumberOrWord::Word(word) if word == "auto" => Some(Limit::Auto),
+            NumberOrWord::Word(word) if word == "unlimited" => Some(Limit::Unlimited),
+            NumberOrWord::Word(_) => None,
+            NumberOrWord::Number(number) => {
+                usize::try_from(*number).ok().and_then(NonZeroUsize::new).map(Limit::Fixed)
+            }
+        };
+        limit.map(Self).ok_or_else(|| match written {
+            NumberOrWord::Word(word) => format!("`{word}` is no number, `auto` or `unlimited`"),
+            NumberOrWord::Number(number) => format!("{number} is less than 1"),
+        })
+    }
+}
+
+impl From<RequestLimit> for NumberOrWord {
+    fn from(limit: RequestLimit) -> Self {
+        match limit.0 {
+            Limit::Auto => Self::Word("auto".into()),
+            Limit::Unlimited => Self::Word("unlimited".into()),
+            Limit::Fixed(number) => Self::Number(i64::try_from(number.get()).unwrap_or(i64::MAX)),
+        }
+    }
+}
+
+/// Who shares the limits: `host`, `process`, or an absolute path, the directory by which processes
+/// of several users do.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct Share(pub Sharing);
+
+impl TryFrom<String> for Share {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        match text.as_str() {
+            "host" => Ok(Self(Sharing::Host)),
+            "process" => Ok(Self(Sharing::Process)),
+            path if path.starts_with('/') => Ok(Self(Sharing::Directory(path.into()))),
+            _ => Err(format!("`{text}` is not `host`, `process` or an absolute path")),
+        }
+    }
+}
+
+impl From<Share> for String {
+    fn from(share: Share) -> Self {
+        match share.0 {
+            Sharing::Host => "host".into(),
+            Sharing::Process => "process".into(),
+            Sharing::Directory(path) => path.to_string_lossy().into_owned(),
+        }
     }
 }
 
@@ -170,6 +304,10 @@ impl Settings {
         if !(0.0..=1.0).contains(&self.convert.max_rejects) {
             let problem = format!("{} is not a share from 0 to 1", self.convert.max_rejects);
             return Err(SettingsError::value("convert.max_rejects", &problem));
+        }
+        if let Some(relative) = self.io.class.keys().find(|directory| directory.is_relative()) {
+            let problem = format!("`{}` is no absolute path", relative.display());
+            return Err(SettingsError::value("io.class", &problem));
         }
         if self.root.as_deref() == Some(Path::new("")) {
             return Err(SettingsError::value("root", "is empty"));
@@ -315,13 +453,14 @@ mod tests {
 
     #[test]
     fn later_layers_win() {
-        let toml = "root = 'file'\njobs = 3\n[io]\nmax_reads = 5\nmax_writes = 4\n\
+        let toml = "root = 'file'\njobs = 3\n[io]\nreads = 5\nwrites = 4\n\
                     [directories.gkg-v2]\nraw = '/nfs/gkg'\n\
                     [clean.mentions]\nrequire = ['Confidence']";
-        let settings = load(toml, &[("io.max_writes", 9.into())]).unwrap();
+        let settings = load(toml, &[("io.writes", 9.into())]).unwrap();
         assert_eq!(settings.root.as_deref(), Some(Path::new("file")));
         assert_eq!(settings.jobs.map(NonZeroUsize::get), Some(3));
-        assert_eq!((settings.io.max_reads.get(), settings.io.max_writes.get()), (5, 9));
+        let fixed = |number| RequestLimit(Limit::Fixed(NonZeroUsize::new(number).unwrap()));
+        assert_eq!((settings.io.reads, settings.io.writes), (fixed(5), fixed(9)));
         let layout = settings.layout().expect("a root is set");
         assert_eq!(layout.directory(Dataset::GkgV2, Directory::Raw), Path::new("/nfs/gkg"));
         assert!(settings.clean(Dataset::Mentions).is_active(Dataset::Mentions));
@@ -332,13 +471,17 @@ mod tests {
     #[test]
     fn wrong_settings_name_their_file_and_key() {
         for (toml, parts) in [
-            ("max_reads = 1", ["mill.toml", "`max_reads`", "expected one of root"]),
-            ("[io]\nmax_reeds = 1", ["mill.toml", "`max_reeds` in [io]", "max_reads"]),
-            ("[io]\nmax_reads = 0", ["mill.toml", "io.max_reads", "nonzero"]),
-            ("[io]\nmax_reads = '4'", ["mill.toml", "io.max_reads", "string"]),
-            ("[io]\nmax_reads = 2.5", ["mill.toml", "io.max_reads", "float"]),
-            ("[io]\nmax_reads = -1", ["mill.toml", "io.max_reads", "-1"]),
-            ("[io]\nmax_reads = true", ["mill.toml", "io.max_reads", "bool"]),
+            ("reads = 1", ["mill.toml", "`reads`", "expected one of root"]),
+            ("[io]\nreeds = 1", ["mill.toml", "`reeds` in [io]", "reads"]),
+            ("[io]\nreads = 0", ["mill.toml", "io.reads", "0 is less than 1"]),
+            ("[io]\nreads = 'fast'", ["mill.toml", "io.reads", "`fast` is no number"]),
+            ("[io]\nreads = 2.5", ["mill.toml", "io.reads", "`auto` or `unlimited`"]),
+            ("[io]\nreads = -1", ["mill.toml", "io.reads", "-1 is less than 1"]),
+            ("[io]\nreads = true", ["mill.toml", "io.reads", "expected a number"]),
+            ("[io]\nlatency_ceiling_ms = 0", ["mill.toml", "io.latency_ceiling_ms", "nonzero"]),
+            ("[io]\nshare = 'lab'", ["mill.toml", "io.share", "`lab` is not"]),
+            ("[io.class]\n'/nfs' = 'tape'", ["mill.toml", "io.class", "tape"]),
+            ("[io.class]\n'nfs' = 'hdd'", ["io.class", "`nfs`", "absolute"]),
             ("datasets = ['gkg']", ["mill.toml", "datasets", "gkg-v2"]),
             ("[directories.gkg]\nraw = ''", ["mill.toml", "gkg", "gkg-v2"]),
             ("root = ''", ["settings", "root", "empty"]),
@@ -350,6 +493,20 @@ mod tests {
             for part in parts {
                 assert!(error.contains(part), "{toml}: {error}");
             }
+        }
+    }
+
+    #[test]
+    fn limits_are_numbers_or_words() {
+        for (toml, expected) in [
+            ("reads = 'auto'", Limit::Auto),
+            ("reads = 'unlimited'", Limit::Unlimited),
+            ("reads = 4", Limit::Fixed(NonZeroUsize::new(4).unwrap())),
+            ("writes = 4", Limit::Auto),
+        ] {
+            let settings = load(&format!("[io]\n{toml}"), &[]).unwrap();
+            assert_eq!(settings.io.reads, RequestLimit(expected), "{toml}");
+            assert_eq!("4".parse(), Ok(RequestLimit(Limit::Fixed(NonZeroUsize::new(4).unwrap()))));
         }
     }
 

@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::io::Write as _;
 use std::path::PathBuf;
 
-use io_budget::IoReport;
+use io_budget::{IoReport, LaneReport, StorageReport};
 use serde::{Deserialize, Serialize};
 
+use crate::session::print;
 use crate::{Error, ExitStatus, Session};
 
 /// What a run did.
@@ -105,14 +105,14 @@ impl Summary {
         for failure in &self.failures {
             session.printer.warn(format!("{}: {}", failure.file.display(), failure.reason));
         }
+        for reason in session.budget.not_shared() {
+            session.printer.warn(format!("other processes do not share these limits: {reason}"));
+        }
         session.printer.info(self.table());
         if session.json {
             let json =
                 serde_json::to_string(&self).map_err(|error| Error::Internal(error.to_string()))?;
-            let mut stdout = std::io::stdout().lock();
-            writeln!(stdout, "{json}").and_then(|()| stdout.flush()).map_err(|source| {
-                io_budget::Error::new("write the summary to", "stdout".as_ref(), source)
-            })?;
+            print(&json)?;
         }
         Ok(status)
     }
@@ -156,24 +156,52 @@ impl Summary {
                 self.seconds
             );
         }
-        let (reads, writes) = (&self.io.reads, &self.io.writes);
-        let _ok = write!(
-            text,
-            "\n  storage   {} reads (at most {} of {} in flight, median {:.1} ms), \
-             {} writes (at most {} of {})",
-            reads.requests,
-            reads.peak_in_flight,
-            reads.limit,
-            reads.latency.p50_ms,
-            writes.requests,
-            writes.peak_in_flight,
-            writes.limit
-        );
+        for storage in &self.io.storages {
+            text.push_str(&storage_lines(storage));
+        }
         for output in &self.outputs {
             let _ok = write!(text, "\n  results   {}", output.display());
         }
         text
     }
+}
+
+/// What was asked of one storage.
+fn storage_lines(storage: &StorageReport) -> String {
+    let lane = |lane: &LaneReport| {
+        let limit = lane.limit.map_or_else(|| "any".to_owned(), |limit| limit.to_string());
+        let (peak, requests) = (lane.peak_in_flight, lane.requests);
+        let latency = &lane.latency;
+        format!(
+            "{requests} requests, at most {peak} of {limit} in flight, median {:.1} ms, 95 % {:.1} \
+             ms, {:.1} MB",
+            latency.p50_ms,
+            latency.p95_ms,
+            megabytes(lane.bytes)
+        )
+    };
+    let shared = if storage.shared.is_some() { "" } else { ", limits of this process alone" };
+    let mut text = format!("\n  storage   {} {}{shared}", storage.class, storage.key);
+    for (name, report) in [("reads ", &storage.reads), ("writes", &storage.writes)] {
+        if report.requests > 0 {
+            let _ok = write!(text, "\n    {name}  {}", lane(report));
+        }
+        if report.cache_hits > 0 {
+            let hits = megabytes(report.cache_hit_bytes);
+            let _ok = write!(text, "; {hits:.1} MB more from the page cache");
+        }
+        let trace = report.governor.iter().flat_map(|governor| &governor.trace);
+        let worst = trace.filter_map(|point| point.stretch).fold(0.0, f64::max);
+        if let Some(governor) = report.governor.as_ref().filter(|_| worst > 0.0) {
+            let trips = plural(governor.ceiling_trips, "time");
+            let _ok = write!(
+                text,
+                "\n            limit adapted: at worst {worst:.1} times the idle round trip, {trips} \
+                 above the ceiling"
+            );
+        }
+    }
+    text
 }
 
 /// `1 file`, `2 files`.

@@ -1,17 +1,24 @@
-//! Tasks from inputs to an output: what is left to do, doing it on the pool, recording it.
+//! Tasks from inputs to an output: what is left to do, doing it on three pools (reading, making,
+//! writing), recording it.
 
 use std::collections::{BTreeMap, HashMap};
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::thread;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use catalog::ledger::{FORMAT, LedgerWriter, Outcome, Record, Source, StageName};
 use catalog::{Dataset, Directory, Feed, Layout, Period};
-use io_budget::{Budget, Published, Stat};
+use io_budget::{Budget, Published, StagedFile, Stat};
 use parquet::errors::ParquetError;
 
 use crate::cli::FileArgs;
-use crate::{Error, Failure, Session, Summary, pool};
+use crate::pool::{self, Threads, Window};
+use crate::{Error, Failure, Session, Summary};
+
+/// Inputs that are read and wait for a worker, at most.
+const READ_AHEAD: usize = 4;
 
 /// A file that a task reads.
 #[derive(Debug, Clone)]
@@ -49,6 +56,11 @@ impl Task {
         self.directory.join(&self.output)
     }
 
+    /// Length of all inputs.
+    pub fn input_bytes(&self) -> u64 {
+        self.inputs.iter().map(|input| input.stat.size).sum()
+    }
+
     /// The file to name when something is wrong with the task: its input if there is one only.
     fn subject(&self) -> PathBuf {
         match &self.inputs[..] {
@@ -58,13 +70,40 @@ impl Task {
     }
 }
 
-/// A published output.
-#[derive(Debug, Clone)]
+/// An output that is made and has not appeared yet.
+#[derive(Debug)]
 pub struct Made {
-    /// Size and time of the output.
-    pub published: Published,
-    /// Rows of the output.
+    /// Its files: the output itself, or the parts of an output that is several.
+    pub files: Vec<MadeFile>,
+    /// What is to be said of it.
+    pub tally: Tally,
+}
+
+/// A file that is made and has not appeared yet.
+#[derive(Debug)]
+pub struct MadeFile {
+    /// The file; publishing it makes it appear.
+    pub staged: StagedFile,
+    /// What is to be said of it.
+    pub facts: FileFacts,
+}
+
+/// What the ledger keeps of a file beside its size and time.
+#[derive(Debug, Clone)]
+pub struct FileFacts {
+    /// Path, relative to the data directory.
+    pub output: String,
+    /// Rows.
     pub rows: u64,
+    /// Byte at which page index and footer begin.
+    pub footer_start: u64,
+    /// Least and greatest value of the whole-number keys and dates.
+    pub key_ranges: BTreeMap<String, (i64, i64)>,
+}
+
+/// What is to be said of an output as a whole.
+#[derive(Debug, Clone, Default)]
+pub struct Tally {
     /// Rows that each input gave, in their order.
     pub rows_by_input: Vec<u64>,
     /// Records read from the inputs.
@@ -75,29 +114,42 @@ pub struct Made {
     pub blank: u64,
     /// Whether the output has no rows because its source is empty upstream.
     pub is_empty_upstream: bool,
-    /// Byte at which the output's page index and footer begin.
-    pub footer_start: u64,
-    /// Least and greatest value of the whole-number keys and dates.
-    pub key_ranges: BTreeMap<String, (i64, i64)>,
     /// Everything unusual, by name.
     pub counts: BTreeMap<String, u64>,
-    /// The files of an output that is several: then `published` is their total size.
-    pub parts: Vec<Part>,
 }
 
-/// One of several published files that are one output.
-#[derive(Debug, Clone)]
-pub struct Part {
-    /// Path, relative to the data directory.
-    pub output: String,
-    /// Size and time.
-    pub published: Published,
-    /// Rows.
-    pub rows: u64,
-    /// Byte at which page index and footer begin.
-    pub footer_start: u64,
-    /// Least and greatest value of the whole-number keys and dates.
-    pub key_ranges: BTreeMap<String, (i64, i64)>,
+/// An output that has appeared.
+#[derive(Debug)]
+struct Finished {
+    files: Vec<(Published, FileFacts)>,
+    tally: Tally,
+}
+
+impl Finished {
+    fn rows(&self) -> u64 {
+        self.files.iter().map(|(_, facts)| facts.rows).sum()
+    }
+
+    fn size(&self) -> u64 {
+        self.files.iter().map(|(published, _)| published.size).sum()
+    }
+}
+
+/// The threads of a stage, seen from one task.
+#[derive(Debug, Clone, Copy)]
+pub struct Crew<'a> {
+    jobs: NonZeroUsize,
+    /// Tasks of the whole run that are not made yet.
+    left: &'a AtomicUsize,
+}
+
+impl Crew<'_> {
+    /// Threads that this task may use: more than one only when fewer tasks are left than there are
+    /// threads. Row groups of Parquet can then be shared out; a zip is one stream and cannot.
+    pub fn threads(self) -> NonZeroUsize {
+        let left = self.left.load(Relaxed).max(1);
+        NonZeroUsize::new(self.jobs.get() / left).unwrap_or(NonZeroUsize::MIN)
+    }
 }
 
 /// Why a task has no output.
@@ -162,19 +214,21 @@ impl Options {
     }
 }
 
-/// Runs the tasks that are not up to date, records each in the ledger as soon as it is published,
-/// and adds what happened to the summary.
+/// Runs the tasks that are not up to date: reads ahead, makes outputs on the workers, lets them
+/// appear in the order of the tasks, records each in the ledger, and adds what happened to the
+/// summary. `read` gets what `make` begins with, on threads of its own.
 ///
 /// # Errors
 ///
 /// [`Error`] when the run stops. Failed tasks do not stop it: they are in the summary.
-pub fn run(
+pub fn run<T: Send>(
     session: &Session,
     stage: StageName,
     tasks: Vec<Task>,
     options: Options,
     summary: &mut Summary,
-    make: impl Fn(&Task) -> Result<Made, TaskError> + Sync,
+    read: impl Fn(&Task) -> Result<T, TaskError> + Send + Sync,
+    make: impl Fn(&Task, T, Crew<'_>) -> Result<Made, TaskError> + Send + Sync,
 ) -> Result<(), Error> {
     refuse_one_output_of_two(&tasks)?;
     refuse_input_as_output(&tasks)?;
@@ -192,21 +246,39 @@ pub fn run(
         }
         return Ok(());
     }
+    let Some(first) = tasks.first() else { return Ok(()) };
+    let threads = PoolThreads::of(session, first, options.jobs);
     let ledgers = Ledgers::new(session, layout.as_ref(), stage, &tasks)?;
     let bar = session.printer.start_bar(tasks.len() as u64, "files");
-    let run_task = |task: Task| {
-        let outcome = session.interrupt.check().map_err(TaskError::Stop).and_then(|()| make(&task));
-        match &outcome {
-            Ok(output) => ledgers.record(&task, Ok(output))?,
-            Err(TaskError::Failed(reason)) => ledgers.record(&task, Err(reason))?,
-            Err(TaskError::Stop(_)) => {}
+    let left = AtomicUsize::new(tasks.len());
+    let crew = Crew { jobs: options.jobs, left: &left };
+    let go_on = || session.interrupt.check().map_err(TaskError::Stop);
+    let outcome: Result<(), Error> = thread::scope(|scope| {
+        let read_input = |task: Task| {
+            let input = go_on().and_then(|()| read(&task));
+            (task, input)
+        };
+        let make_output = |(task, input): (Task, Result<T, TaskError>)| {
+            let made = input.and_then(|input| go_on().and_then(|()| make(&task, input, crew)));
+            left.fetch_sub(1, Relaxed);
+            (task, made)
+        };
+        let publish_output = |(task, made): (Task, Result<Made, TaskError>)| {
+            let finished = made.and_then(publish);
+            let recorded = ledgers.record(&task, &finished);
+            (task, finished, recorded)
+        };
+        let read = pool::map(scope, threads.read, tasks, Task::input_bytes, read_input)?;
+        let made =
+            pool::map(scope, threads.make, read, |(task, _)| task.input_bytes(), make_output)?;
+        let written =
+            pool::map(scope, threads.write, made, |(task, _)| task.input_bytes(), publish_output)?;
+        for (task, finished, recorded) in written {
+            recorded?;
+            bar.advance(1);
+            note(session, &task, finished, summary)?;
         }
-        Ok((task, outcome))
-    };
-    let outcome = pool::map_ordered(options.jobs, tasks, run_task, |result: Result<_, Error>| {
-        let (task, outcome) = result?;
-        bar.advance(1);
-        note(session, &task, outcome, summary)
+        Ok(())
     });
     drop(bar);
     let closed = ledgers.close();
@@ -214,31 +286,63 @@ pub fn run(
     closed
 }
 
+/// The pools of a run.
+struct PoolThreads {
+    read: Threads,
+    make: Threads,
+    write: Threads,
+}
+
+impl PoolThreads {
+    /// As many readers and writers as the storages of the inputs and outputs can use.
+    fn of(session: &Session, task: &Task, jobs: NonZeroUsize) -> Self {
+        let readers = session.reader_threads(task.inputs.first().map(|input| input.path.as_path()));
+        let writers = session.budget.usage(&task.directory).write_threads();
+        let jobs = jobs.get();
+        let threads =
+            |name, number, items| Threads { name, number, window: Window::of_items(items) };
+        Self {
+            read: threads("reader", readers, readers + jobs.min(READ_AHEAD)),
+            make: threads("worker", jobs, jobs + 1),
+            write: threads("writer", writers, writers + 1),
+        }
+    }
+}
+
+/// Makes the files of an output appear.
+fn publish(made: Made) -> Result<Finished, TaskError> {
+    let publish = |file: MadeFile| {
+        let published = file.staged.publish().map_err(TaskError::writing)?;
+        Ok::<_, TaskError>((published, file.facts))
+    };
+    let files = made.files.into_iter().map(publish).collect::<Result<_, _>>()?;
+    Ok(Finished { files, tally: made.tally })
+}
+
 fn note(
     session: &Session,
     task: &Task,
-    outcome: Result<Made, TaskError>,
+    outcome: Result<Finished, TaskError>,
     summary: &mut Summary,
 ) -> Result<(), Error> {
     match outcome {
-        Ok(made) => {
-            session.printer.detail(format!(
-                "made {} ({} rows)",
-                task.output_path().display(),
-                made.rows
-            ));
-            for (name, count) in &made.counts {
+        Ok(finished) => {
+            let (rows, size) = (finished.rows(), finished.size());
+            let tally = finished.tally;
+            let output = task.output_path();
+            session.printer.detail(format!("made {} ({rows} rows)", output.display()));
+            for (name, count) in &tally.counts {
                 session.printer.detail(format!("  {name}: {count}"));
             }
             summary.files.made += 1;
-            summary.files.empty += u64::from(made.is_empty_upstream);
-            summary.rows.read += made.rows_read;
-            summary.rows.written += made.rows;
-            summary.rows.rejected += made.rejected;
-            summary.rows.blank += made.blank;
-            summary.input_bytes += task.inputs.iter().map(|input| input.stat.size).sum::<u64>();
-            summary.output_bytes += made.published.size;
-            for (name, count) in made.counts {
+            summary.files.empty += u64::from(tally.is_empty_upstream);
+            summary.rows.read += tally.rows_read;
+            summary.rows.written += rows;
+            summary.rows.rejected += tally.rejected;
+            summary.rows.blank += tally.blank;
+            summary.input_bytes += task.input_bytes();
+            summary.output_bytes += size;
+            for (name, count) in tally.counts {
                 *summary.counts.entry(name).or_default() += count;
             }
             if !summary.outputs.contains(&task.directory) {
@@ -454,16 +558,23 @@ impl Ledgers {
         Ok(ledgers)
     }
 
-    fn record(&self, task: &Task, outcome: Result<&Made, &String>) -> Result<(), Error> {
+    fn record(&self, task: &Task, outcome: &Result<Finished, TaskError>) -> Result<(), Error> {
         let dataset = self.recorded.get(&task.directory);
         let Some(writer) = dataset.and_then(|dataset| self.writers.get(dataset)) else {
             return Ok(());
         };
-        let record = record(task, outcome);
-        for part in outcome.iter().flat_map(|made| &made.parts) {
-            writer.append(&record_of_part(&record, part))?;
+        match outcome {
+            Ok(finished) => {
+                for record in records_of_finished(task, finished) {
+                    writer.append(&record)?;
+                }
+            }
+            Err(TaskError::Failed(reason)) => {
+                writer.append(&record(task, Outcome::Failed(reason.clone()), &[]))?;
+            }
+            Err(TaskError::Stop(_)) => {}
         }
-        Ok(writer.append(&record)?)
+        Ok(())
     }
 
     fn close(self) -> Result<(), Error> {
@@ -471,14 +582,44 @@ impl Ledgers {
     }
 }
 
-fn record(task: &Task, outcome: Result<&Made, &String>) -> Record {
-    let made = outcome.ok();
-    let rows_of = |index: usize| made.and_then(|made| made.rows_by_input.get(index)).copied();
+/// The records of an output. Those of its parts stand before that of the whole: a whole that is
+/// recorded is complete.
+fn records_of_finished(task: &Task, finished: &Finished) -> Vec<Record> {
+    let Finished { files, tally } = finished;
+    let outcome = if tally.is_empty_upstream { Outcome::Empty } else { Outcome::Done };
+    let whole = Record {
+        counts: tally.counts.clone(),
+        rows: finished.rows(),
+        size: finished.size(),
+        ..record(task, outcome, &tally.rows_by_input)
+    };
+    let of_file = |whole: &Record, (published, facts): &(Published, FileFacts)| Record {
+        output: facts.output.clone(),
+        rows: facts.rows,
+        size: published.size,
+        modified_ns: published.modified_ns,
+        footer_start: facts.footer_start,
+        key_ranges: facts.key_ranges.clone(),
+        ..whole.clone()
+    };
+    match &files[..] {
+        [file] if file.1.output == task.output => vec![of_file(&whole, file)],
+        parts => {
+            let mut records: Vec<_> = parts.iter().map(|part| of_file(&whole, part)).collect();
+            let parts = parts.iter().map(|(_, facts)| facts.output.clone()).collect();
+            records.push(Record { parts, ..whole });
+            records
+        }
+    }
+}
+
+/// The record of a task, without what there is to say of files.
+fn record(task: &Task, outcome: Outcome, rows_by_input: &[u64]) -> Record {
     let sources = task.inputs.iter().enumerate().map(|(index, input)| Source {
         name: input.name.clone(),
         size: input.stat.size,
         modified_ns: input.stat.modified_ns,
-        rows: rows_of(index).unwrap_or(0),
+        rows: rows_by_input.get(index).copied().unwrap_or(0),
     });
     let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos());
     Record {
@@ -486,38 +627,17 @@ fn record(task: &Task, outcome: Result<&Made, &String>) -> Record {
         output: task.output.clone(),
         period: task.period,
         feed: task.feed,
-        outcome: match outcome {
-            Ok(made) if made.is_empty_upstream => Outcome::Empty,
-            Ok(_) => Outcome::Done,
-            Err(reason) => Outcome::Failed(reason.clone()),
-        },
+        outcome,
         sources: sources.collect(),
         fingerprint: task.fingerprint.clone(),
-        rows: made.map_or(0, |made| made.rows),
-        size: made.map_or(0, |made| made.published.size),
-        modified_ns: made.map_or(0, |made| made.published.modified_ns),
-        footer_start: made.map_or(0, |made| made.footer_start),
-        key_ranges: made.map(|made| made.key_ranges.clone()).unwrap_or_default(),
-        counts: made.map(|made| made.counts.clone()).unwrap_or_default(),
+        rows: 0,
+        size: 0,
+        modified_ns: 0,
+        footer_start: 0,
+        key_ranges: BTreeMap::new(),
+        counts: BTreeMap::new(),
         finished_ns: i64::try_from(now).unwrap_or(i64::MAX),
         tool: crate::VERSION.to_owned(),
-        parts: made
-            .map(|made| made.parts.iter().map(|part| part.output.clone()).collect())
-            .unwrap_or_default(),
-    }
-}
-
-/// The record of a part, which stands before that of the whole: a whole that is recorded is
-/// complete.
-fn record_of_part(whole: &Record, part: &Part) -> Record {
-    Record {
-        output: part.output.clone(),
-        rows: part.rows,
-        size: part.published.size,
-        modified_ns: part.published.modified_ns,
-        footer_start: part.footer_start,
-        key_ranges: part.key_ranges.clone(),
         parts: Vec::new(),
-        ..whole.clone()
     }
 }

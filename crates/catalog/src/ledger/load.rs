@@ -219,7 +219,6 @@ mod tests {
     use super::*;
     use crate::ledger::{Ledger, Outcome, StageName};
     use crate::{Feed, Period};
-    use io_budget::Caps;
     use proptest::prelude::*;
     use std::collections::BTreeMap;
 
@@ -245,7 +244,7 @@ mod tests {
     }
 
     fn ledger(root: &Path) -> Ledger {
-        Ledger::new(&Budget::new(Caps::default()), root)
+        Ledger::new(&Budget::private(), root)
     }
 
     fn load_all(root: &Path) -> Loaded {
@@ -254,7 +253,7 @@ mod tests {
 
     fn segments(root: &Path, month: &str) -> Vec<String> {
         let directory = root.join("convert").join(month);
-        let listed = Budget::new(Caps::default()).list(&directory, |_| true).unwrap();
+        let listed = Budget::private().list(&directory, |_| true).unwrap();
         listed.into_iter().map(|entry| entry.name).collect()
     }
 
@@ -283,7 +282,7 @@ mod tests {
         let alive = Writer::next().to_string();
         let dead = format!("{}.2147483646.1.0", alive.split('.').next().unwrap());
         let directory = root.path().join("convert/201502");
-        let budget = Budget::new(Caps::default());
+        let budget = Budget::private();
         let mut file = budget.append(&directory.join(format!("{dead}.open.jsonl"))).unwrap();
         file.append(&line(&record("20150218230000", 1, 10))).unwrap();
         file.append(b"not json\n").unwrap();
@@ -309,7 +308,7 @@ mod tests {
             writer.close().unwrap();
         }
         let loaded = load_all(root.path());
-        loaded.tidy(&Budget::new(Caps::default())).unwrap();
+        loaded.tidy(&Budget::private()).unwrap();
         let before = loaded.records;
         let names = segments(root.path(), "201502");
         assert_eq!(names.len(), 1);
@@ -338,7 +337,7 @@ mod tests {
                 writer.append(&record).unwrap();
                 writer.close().unwrap();
                 if tidy_between {
-                    tidy_month(&Budget::new(Caps::default()), &root.path().join("convert/201502"))
+                    tidy_month(&Budget::private(), &root.path().join("convert/201502"))
                         .unwrap();
                 }
             }
