@@ -7,6 +7,7 @@
 //! | `again` | a second run does nothing; killed runs end with the same bytes; dry runs |
 //! | `named` | files named on the command line, and Make |
 //! | `settings` | settings from files and environment, wrong ones named |
+//! | `storage` | limits on requests, as slow storage sees them; storage that fails, stalls or changes |
 
 #![expect(clippy::unwrap_used, reason = "a value that is missing fails the test")]
 #![expect(
@@ -19,3 +20,4 @@ mod chain;
 mod convert;
 mod named;
 mod settings;
+mod storage;

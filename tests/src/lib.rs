@@ -6,6 +6,8 @@
     reason = "tests prepare and look at archives from outside, as users do"
 )]
 
+mod slow;
+
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -16,6 +18,8 @@ use arrow::array::RecordBatch;
 use io_budget::Budget;
 use io_budget::parquet::{ParquetFile, Want};
 use stage::Summary;
+
+pub use slow::{Log, Request, Running, SlowArchive, say_skipped};
 
 /// An archive in a temporary directory, removed with it.
 #[derive(Debug)]
@@ -61,9 +65,14 @@ impl From<Output> for Ended {
 ///
 /// When it is not there.
 pub fn binary(stage: &str) -> Result<PathBuf> {
+    beside_tests(&format!("gdelt-{stage}"))
+}
+
+/// Path of a binary of this workspace.
+fn beside_tests(name: &str) -> Result<PathBuf> {
     let test = std::env::current_exe()?;
     let directory = test.ancestors().nth(2).context("the test stands in target/release/deps")?;
-    let path = directory.join(format!("gdelt-{stage}"));
+    let path = directory.join(name);
     anyhow::ensure!(path.exists(), "{} is missing: run cargo test --workspace", path.display());
     Ok(path)
 }

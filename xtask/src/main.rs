@@ -2,6 +2,7 @@
 
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "tasks talk to people")]
 
+mod bench;
 mod make_archive;
 mod run_archive;
 
@@ -18,6 +19,8 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Task {
+    /// Measure every stage on an emulated slow share, beside other users of it
+    Bench(bench::Bench),
     /// Make a GDELT archive of any size from the bundled real rows
     MakeArchive(make_archive::MakeArchive),
     /// Run the whole chain on the bundled archive, or on one of yours
@@ -26,6 +29,7 @@ enum Task {
 
 fn main() -> anyhow::Result<ExitCode> {
     match Cli::parse().task {
+        Task::Bench(task) => task.run().map(|()| ExitCode::SUCCESS),
         Task::MakeArchive(task) => task.run().map(|()| ExitCode::SUCCESS),
         Task::RunArchive(task) => task.run().map(ExitCode::from),
     }

@@ -158,7 +158,7 @@ impl RunArchive {
 
 /// Builds the binaries as `cargo test --release --workspace` does, so that nothing is built twice,
 /// and returns the directory they are in: this program's own.
-fn build_binaries() -> Result<PathBuf> {
+pub(crate) fn build_binaries() -> Result<PathBuf> {
     eprintln!("==> cargo build --release --workspace --bins");
     let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let status = Command::new(cargo)

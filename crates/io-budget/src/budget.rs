@@ -20,6 +20,10 @@ use crate::{
     StagedFile, StorageReport,
 };
 
+/// Threads that look at the files of one directory, at most, and the files that are worth one.
+const STAT_THREADS: usize = 8;
+const STATS_OF_A_THREAD: usize = 4;
+
 /// How often a request is tried whose name leads to a file that was replaced.
 const STALE_ATTEMPTS: usize = 6;
 /// Time before the second attempt; doubled after each.
@@ -171,21 +175,48 @@ impl Budget {
         directory: &Path,
         wanted: impl Fn(&str) -> bool,
     ) -> Result<Vec<Entry>, Error> {
-        let device = self.shared.places.of_directory(directory).device;
+        let device = self.shared.places.existing(directory)?.device;
         let list = || device.request(RequestKind::List, |_| 0, || file_names(directory));
         let mut names =
             unless_stale(list).map_err(|source| Error::new("list", directory, source))?;
         names.retain(|name| wanted(name));
         names.sort_unstable();
-        let mut entries = Vec::with_capacity(names.len());
-        for name in names {
-            if let Some(stat) = self.stat(&directory.join(&name))?
-                && stat.is_regular
-            {
-                entries.push(Entry { name, stat });
-            }
+        let stats = self.stat_all(&device, directory, &names)?;
+        let entries = names.into_iter().zip(stats).filter_map(|(name, stat)| {
+            let stat = stat.filter(|stat| stat.is_regular)?;
+            Some(Entry { name, stat })
+        });
+        Ok(entries.collect())
+    }
+
+    /// Looks at files of a directory, as many at once as its storage allows where it is far away.
+    fn stat_all(
+        &self,
+        device: &Device,
+        directory: &Path,
+        names: &[String],
+    ) -> Result<Vec<Option<Stat>>, Error> {
+        let stat = |name: &String| self.stat(&directory.join(name));
+        let threads = if device.storage().class.is_network() { device.most(false) } else { 1 };
+        let share = names.len().div_ceil(threads.clamp(1, STAT_THREADS)).max(STATS_OF_A_THREAD);
+        if names.len() <= share {
+            return names.iter().map(stat).collect();
         }
-        Ok(entries)
+        std::thread::scope(|scope| {
+            let stat = &stat;
+            let mut threads = Vec::new();
+            for names in names.chunks(share) {
+                let look = move || names.iter().map(stat).collect::<Result<Vec<_>, Error>>();
+                threads.push(scope.spawn(look));
+            }
+            let mut stats = Vec::with_capacity(names.len());
+            for thread in threads {
+                let of_share =
+                    thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+                stats.extend(of_share?);
+            }
+            Ok(stats)
+        })
     }
 
     /// Lists the names of the directories inside `directory`, in name order.
@@ -194,7 +225,7 @@ impl Budget {
     ///
     /// [`Error`] when the directory cannot be listed.
     pub fn list_directories(&self, directory: &Path) -> Result<Vec<String>, Error> {
-        let place = self.shared.places.of_directory(directory);
+        let place = self.shared.places.existing(directory)?;
         let list = || place.device.request(RequestKind::List, |_| 0, || directory_names(directory));
         let mut names =
             unless_stale(list).map_err(|source| Error::new("list", directory, source))?;

@@ -135,7 +135,10 @@ impl Device {
         let in_flight = permit.in_flight();
         drop(permit);
         let moved = answer.as_ref().map_or(0, bytes);
-        lane.counters.record(kind, moved, started - arrived, took);
+        // What a sync or close sends was counted when it was written.
+        let counted =
+            if matches!(kind, RequestKind::Read | RequestKind::Write) { moved } else { 0 };
+        lane.counters.record(kind, counted, started - arrived, took);
         if let Some(governed) = lane.limit.governed()
             && kind.moves_data()
             && moved > 0

@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 use std::fs::File;
+use std::io;
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
@@ -12,11 +13,11 @@ use std::time::{Duration, Instant};
 
 use rustix::fs::{AtFlags, CWD, Statx, StatxFlags, fstatfs, statfs, statx};
 
-use crate::RequestKind;
 use crate::device::Device;
 use crate::host_share::{HostDirectory, default_parent};
 use crate::options::{Options, Sharing};
 use crate::storage::{Storage, StorageClass};
+use crate::{Error, RequestKind};
 
 /// Time between two turns of the governors.
 const TURN: Duration = Duration::from_millis(50);
@@ -62,33 +63,54 @@ impl Places {
     /// Where a directory stands; one that does not exist yet will stand where the one above it
     /// does.
     pub(crate) fn of_directory(&self, directory: &Path) -> Place {
+        self.look_at(directory).0
+    }
+
+    /// As [`Self::of_directory`], and whether the directory was just seen to be missing.
+    fn look_at(&self, directory: &Path) -> (Place, bool) {
         let mut known = self.known();
-        if let Some(place) = known.directories.get(directory) {
-            return place.clone();
-        }
         let absolute = std::path::absolute(directory).unwrap_or_else(|_| directory.to_owned());
+        if let Some(place) = known.directories.get(&absolute) {
+            return (place.clone(), false);
+        }
         let class = self.class_of(&absolute);
         let started = Instant::now();
-        let mut looked = 0;
-        let found = absolute.ancestors().find_map(|at| {
-            looked += 1;
-            Some((at, statx(CWD, at, AtFlags::empty(), StatxFlags::MNT_ID).ok()?))
-        });
-        let place = match found {
-            Some((at, seen)) => {
-                let f_type = || statfs(at).ok().map(|stat| magic(stat.f_type));
-                self.place(&mut known, &seen, class, f_type)
+        let mut looks = 0;
+        let mut found = None;
+        for at in absolute.ancestors() {
+            // What is missing below a directory will be made there, on its storage.
+            if looks > 0
+                && let Some(place) = known.directories.get(at).filter(|_| class.is_none())
+            {
+                found = Some(place.clone());
+                break;
             }
-            None => self.place_unknown(&mut known, class),
-        };
-        // They were asked for before it was known of which storage.
-        let took = started.elapsed() / looked.max(1);
-        for _ in 0..looked {
-            place.device.count(RequestKind::Stat, took);
+            looks += 1;
+            if let Ok(seen) = statx(CWD, at, AtFlags::empty(), StatxFlags::MNT_ID) {
+                let f_type = || statfs(at).ok().map(|stat| magic(stat.f_type));
+                found = Some(self.place(&mut known, &seen, class, f_type));
+                break;
+            }
         }
-        place.device.note_directory(directory.to_owned());
-        known.directories.insert(directory.to_owned(), place.clone());
-        place
+        let place = found.unwrap_or_else(|| self.place_unknown(&mut known, class));
+        // They were asked for before it was known of which storage.
+        let took = started.elapsed() / looks;
+        (0..looks).for_each(|_| place.device.count(RequestKind::Stat, took));
+        place.device.note_directory(absolute.clone());
+        known.directories.insert(absolute, place.clone());
+        (place, looks > 1)
+    }
+
+    /// Where a directory stands that is to be listed.
+    ///
+    /// # Errors
+    ///
+    /// [`Error`] when it was just seen to be missing: it need not be asked for again.
+    pub(crate) fn existing(&self, directory: &Path) -> Result<Place, Error> {
+        match self.look_at(directory) {
+            (_, true) => Err(Error::new("list", directory, io::ErrorKind::NotFound.into())),
+            (place, false) => Ok(place),
+        }
     }
 
     /// Where an open file stands that is not on the file system of its directory, as behind a
@@ -119,6 +141,7 @@ impl Places {
             let mounts = self.options.system.mounts();
             mounts.iter().filter_map(|mount| Some(mount.mount_point.file_name()?.into())).collect()
         });
+        let above = std::path::absolute(above).unwrap_or_else(|_| above.to_owned());
         for name in names {
             let path = above.join(name);
             if !mount_points.contains(Path::new(name)) && self.class_of(&path).is_none() {

@@ -39,8 +39,8 @@ pub struct Usage {
     pub whole_bytes: u64,
     /// Bytes between two stretches up to which they are read as one.
     pub merge_gap_bytes: u64,
-    /// Whether outputs are written one after another.
-    pub ordered_writes: bool,
+    /// Outputs that are written at once.
+    pub writers: usize,
 }
 
 impl Usage {
@@ -63,7 +63,7 @@ impl Usage {
             dirty_bytes: policy.dirty_bytes,
             whole_bytes: policy.whole_bytes,
             merge_gap_bytes: policy.merge_gap_bytes,
-            ordered_writes: policy.ordered_writes,
+            writers: policy.writers.get().min(report.writes.limit.unwrap_or(usize::MAX)),
         }
     }
 
@@ -71,11 +71,6 @@ impl Usage {
     /// to follow.
     pub fn read_threads(&self) -> usize {
         threads(self.reads_up_to.or(self.reads), self.class)
-    }
-
-    /// Threads that write outputs.
-    pub fn write_threads(&self) -> usize {
-        if self.ordered_writes { 1 } else { threads(self.writes_up_to.or(self.writes), self.class) }
     }
 }
 
@@ -123,7 +118,10 @@ impl fmt::Display for Usage {
             "  writes    in flight: {}; requests of at most {}, synced {synced}{}",
             limit(self.writes, self.writes_up_to),
             bytes(self.write_bytes as u64),
-            if self.ordered_writes { "; one file after another" } else { "" }
+            match self.writers {
+                1 => String::from("; one file after another"),
+                several => format!("; {several} files at once"),
+            }
         )?;
         match &self.shared {
             Some(directory) => write!(

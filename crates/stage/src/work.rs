@@ -297,7 +297,7 @@ impl PoolThreads {
     /// As many readers and writers as the storages of the inputs and outputs can use.
     fn of(session: &Session, task: &Task, jobs: NonZeroUsize) -> Self {
         let readers = session.reader_threads(task.inputs.first().map(|input| input.path.as_path()));
-        let writers = session.budget.usage(&task.directory).write_threads();
+        let writers = session.budget.usage(&task.directory).writers;
         let jobs = jobs.get();
         let threads =
             |name, number, items| Threads { name, number, window: Window::of_items(items) };

@@ -97,7 +97,7 @@ impl System {
         let key = match (mountinfo::server(fs_type, source), disk) {
             (Some(server), _) => key(server),
             (None, Some(Disk { number: (major, minor), .. })) => format!("{major}:{minor}"),
-            (None, None) => format!("mount-{}", mount.map_or(mount_id, |mount| mount.id)),
+            (None, None) => mount.map_or_else(|| format!("mount-{mount_id}"), mount_key),
         };
         Storage {
             class,
@@ -160,6 +160,16 @@ fn why(class: StorageClass, magic: u64, mount: Option<&Mount>, disk: Option<Disk
     let doubt =
         if class == StorageClass::Unknown { ", which may keep its files anywhere" } else { "" };
     format!("{file_system}{origin}{place}{doubt}")
+}
+
+/// A mount as a key that is the same in later runs, though ids are given anew.
+fn mount_key(mount: &Mount) -> String {
+    let mount_point = mount.mount_point.to_string_lossy();
+    // The end of a long path tells more than its beginning.
+    let room = KEY_BYTES.saturating_sub(mount.fs_type.len() + 1);
+    let skipped = mount_point.chars().count().saturating_sub(room);
+    let end: String = mount_point.chars().skip(skipped).collect();
+    key(&format!("{}:{end}", mount.fs_type))
 }
 
 /// A server's name as a key. A dot in front would hide the file or leave the directory.

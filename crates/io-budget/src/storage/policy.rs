@@ -15,14 +15,15 @@ pub struct Policy {
     pub request_bytes: usize,
     /// The largest write request, in bytes.
     pub write_bytes: usize,
-    /// Written bytes after which data are synced.
+    /// Written bytes of a file after which it is synced.
     pub dirty_bytes: u64,
     /// Files up to this size, in bytes, are read whole.
     pub whole_bytes: u64,
     /// Ranges this far apart, in bytes, are read as one: a request more costs as much time.
     pub merge_gap_bytes: u64,
-    /// Whether files are written one after another, in order.
-    pub ordered_writes: bool,
+    /// Files that are written at once: one after another on a disk, two on a network, where one's
+    /// name is made or moved while the bytes of the next are on their way, many in a bucket.
+    pub writers: NonZeroUsize,
 }
 
 /// How many requests of a lane may be in flight.
@@ -87,10 +88,12 @@ impl Policy {
         let dirty_bytes = match class {
             // A sync in the middle of a file may send the object before it is whole.
             StorageClass::ObjectStore => u64::MAX,
-            // Mostly a container's file system on a local disk.
-            StorageClass::Unknown => LOCAL_DIRTY,
-            // A flush may leave as many requests at once, each of the file system's own size.
-            _ if class.is_network() => write_unit.saturating_mul(u64_of(writes.cap.get())),
+            // FUSE sends what is written at once, or keeps the dirt of a mount small itself.
+            // What is unknown is mostly a container's file system on a local disk.
+            StorageClass::Fuse | StorageClass::Unknown => LOCAL_DIRTY,
+            // A flush leaves as so many requests at once. As many files may be dirty as there may
+            // be writes in flight.
+            _ if class.is_network() => write_unit,
             _ => LOCAL_DIRTY,
         };
         Self {
@@ -101,7 +104,10 @@ impl Policy {
             dirty_bytes,
             whole_bytes,
             merge_gap_bytes,
-            ordered_writes: class != StorageClass::ObjectStore,
+            writers: match class {
+                StorageClass::Tmpfs | StorageClass::Ssd | StorageClass::Hdd => NonZeroUsize::MIN,
+                _ => writes.cap,
+            },
         }
     }
 }
@@ -114,12 +120,13 @@ fn lanes(class: StorageClass, cpus: NonZeroUsize) -> (LanePolicy, LanePolicy) {
             let twice = cpus.saturating_add(cpus.get());
             (fixed(twice.min(count(32))), fixed(count(2)))
         }
-        StorageClass::Hdd | StorageClass::Nfs => (auto(2, 4, 2), fixed(count(1))),
-        StorageClass::Smb => (auto(2, 8, 2), fixed(count(1))),
-        StorageClass::Fuse => (auto(4, 16, 2), fixed(count(1))),
+        StorageClass::Hdd => (auto(2, 4, 2), fixed(count(1))),
+        StorageClass::Nfs => (auto(2, 4, 2), fixed(count(2))),
+        StorageClass::Smb => (auto(2, 8, 2), fixed(count(2))),
+        StorageClass::Fuse => (auto(4, 16, 2), fixed(count(2))),
         StorageClass::ObjectStore => (auto(16, 64, 16), auto(16, 16, 16)),
         StorageClass::Parallel => (auto(4, 16, 2), fixed(count(2))),
-        StorageClass::Unknown => (auto(4, 8, 2), fixed(count(1))),
+        StorageClass::Unknown => (auto(4, 8, 2), fixed(count(2))),
     }
 }
 
@@ -135,10 +142,6 @@ fn auto(cap: usize, most: usize, start: usize) -> LanePolicy {
 /// `number`, or one in place of zero.
 fn count(number: usize) -> NonZeroUsize {
     NonZeroUsize::new(number).unwrap_or(NonZeroUsize::MIN)
-}
-
-fn u64_of(number: usize) -> u64 {
-    u64::try_from(number).unwrap_or(u64::MAX)
 }
 
 fn usize_of(number: u64) -> usize {
@@ -185,12 +188,12 @@ mod tests {
         check(StorageClass::Tmpfs, (8, None), (8, None));
         check(StorageClass::Ssd, (16, None), (2, None));
         check(StorageClass::Hdd, (2, Some((1, 4, 2))), (1, None));
-        check(StorageClass::Nfs, (2, Some((1, 4, 2))), (1, None));
-        check(StorageClass::Smb, (2, Some((1, 8, 2))), (1, None));
-        check(StorageClass::Fuse, (4, Some((1, 16, 2))), (1, None));
+        check(StorageClass::Nfs, (2, Some((1, 4, 2))), (2, None));
+        check(StorageClass::Smb, (2, Some((1, 8, 2))), (2, None));
+        check(StorageClass::Fuse, (4, Some((1, 16, 2))), (2, None));
         check(StorageClass::ObjectStore, (16, Some((1, 64, 16))), (16, Some((1, 16, 16))));
         check(StorageClass::Parallel, (4, Some((1, 16, 2))), (2, None));
-        check(StorageClass::Unknown, (4, Some((1, 8, 2))), (1, None));
+        check(StorageClass::Unknown, (4, Some((1, 8, 2))), (2, None));
     }
 
     #[test]
@@ -205,16 +208,18 @@ mod tests {
             );
             assert_eq!(sizes, (request, dirty, whole, gap), "{class}");
             assert_eq!(policy.write_bytes, 1 << 20, "{class}");
-            assert_eq!(policy.ordered_writes, class != StorageClass::ObjectStore, "{class}");
+            let on_disk =
+                matches!(class, StorageClass::Hdd | StorageClass::Ssd | StorageClass::Tmpfs);
+            assert_eq!(policy.writers.get() == 1, on_disk, "{class}");
         };
         check(StorageClass::Tmpfs, 1 << 20, 8 * MIB, u64::MAX, 0);
         check(StorageClass::Ssd, 1 << 20, 8 * MIB, 64 * MIB, 128 * KIB);
         check(StorageClass::Hdd, 1 << 20, 8 * MIB, 32 * MIB, MIB);
         check(StorageClass::Nfs, 1 << 20, MIB, 32 * MIB, MIB);
         check(StorageClass::Smb, 1 << 20, MIB, 32 * MIB, MIB);
-        check(StorageClass::Fuse, 1 << 20, MIB, 32 * MIB, MIB);
+        check(StorageClass::Fuse, 1 << 20, 8 * MIB, 32 * MIB, MIB);
         check(StorageClass::ObjectStore, 64 << 20, u64::MAX, 64 * MIB, MIB);
-        check(StorageClass::Parallel, 1 << 20, 2 * MIB, 32 * MIB, MIB);
+        check(StorageClass::Parallel, 1 << 20, MIB, 32 * MIB, MIB);
         check(StorageClass::Unknown, 1 << 20, 8 * MIB, 32 * MIB, MIB);
     }
 
@@ -227,7 +232,7 @@ mod tests {
         };
         check(StorageClass::Nfs, Some(65_536), Some(32_768), (65_536, 32_768, 32_768));
         check(StorageClass::Smb, Some(4 << 20), Some(4 << 20), (1 << 20, 1 << 20, 4 << 20));
-        check(StorageClass::Fuse, Some(131_072), None, (131_072, 1 << 20, 1 << 20));
+        check(StorageClass::Fuse, Some(131_072), None, (131_072, 1 << 20, 8 << 20));
         check(StorageClass::ObjectStore, Some(131_072), None, (64 << 20, 1 << 20, u64::MAX));
         // A share that is said to be a disk has a disk's sizes.
         check(StorageClass::Ssd, Some(4_096), Some(4_096), (1 << 20, 1 << 20, 8 << 20));

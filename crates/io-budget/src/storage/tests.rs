@@ -55,7 +55,7 @@ fn local_file_systems_are_told_by_their_disk() {
     let unsaid = "vfat on block device 8:65, which does not say whether it is rotational";
     check(45, 0x4D44, (8, 65), (StorageClass::Unknown, "8:65", unsaid));
     let memory = "tmpfs, mounted on /dev/shm";
-    check(25, 0x0102_1994, (0, 23), (StorageClass::Tmpfs, "mount-25", memory));
+    check(25, 0x0102_1994, (0, 23), (StorageClass::Tmpfs, "tmpfs:_dev_shm", memory));
 }
 
 #[test]
@@ -69,9 +69,9 @@ fn shares_are_told_by_their_file_system() {
     let smb = "cifs from //files.example.org/team data, mounted on /mnt/team";
     check(64, 0xFE53_4D42, (0, 55), (StorageClass::Smb, "files.example.org", smb));
     let sshfs = "fuse.sshfs from me@login.example.org:/data, mounted on /mnt/remote";
-    check(70, 0x6573_5546, (0, 61), (StorageClass::Fuse, "mount-70", sshfs));
+    check(70, 0x6573_5546, (0, 61), (StorageClass::Fuse, "fuse.sshfs:_mnt_remote", sshfs));
     let bucket = "fuse from mountpoint-s3, mounted on /mnt/s3";
-    check(73, 0x6573_5546, (0, 64), (StorageClass::ObjectStore, "mount-73", bucket));
+    check(73, 0x6573_5546, (0, 64), (StorageClass::ObjectStore, "fuse:_mnt_s3", bucket));
 }
 
 #[test]
@@ -84,11 +84,11 @@ fn what_may_lie_anywhere_is_unknown() {
         assert_eq!((storage.key.as_str(), storage.why), (key, why), "mount {mount_id}");
     };
     let overlay = "overlay, mounted on /var/lib/docker/overlay2/4f1c/merged";
-    check(50, 0x794C_7630, (0, 48), "mount-50", overlay);
-    check(51, 0x0102_1997, (0, 49), "mount-51", r"9p from C:\, mounted on /mnt/wsl drive");
+    check(50, 0x794C_7630, (0, 48), "overlay:_var_lib_docker_overlay2_4f1c_merged", overlay);
+    check(51, 0x0102_1997, (0, 49), "9p:_mnt_wsl_drive", r"9p from C:\, mounted on /mnt/wsl drive");
     let virtiofs = "virtiofs from hostshare, mounted on /mnt/host";
-    check(52, 0x6573_5546, (0, 50), "mount-52", virtiofs);
-    check(44, 0x2FC1_2FC1, (0, 42), "mount-44", "zfs from tank/gdelt, mounted on /tank");
+    check(52, 0x6573_5546, (0, 50), "virtiofs:_mnt_host", virtiofs);
+    check(44, 0x2FC1_2FC1, (0, 42), "zfs:_tank", "zfs from tank/gdelt, mounted on /tank");
 }
 
 #[test]
@@ -106,6 +106,17 @@ fn shared_file_systems_of_all_kinds_are_told_apart() {
         assert_eq!(class(bucket, fuse), StorageClass::ObjectStore, "mount {bucket}");
     }
     assert_eq!(class(46, fuse), StorageClass::Fuse);
+}
+
+#[test]
+fn keys_of_mounts_with_long_paths_end_as_the_paths_do() {
+    let parent = "/scratch".repeat(20);
+    let mount = Mount {
+        mount_point: PathBuf::from(format!("{parent}/gdelt")),
+        ..fixture().system.mounts().remove(0)
+    };
+    let key = mount_key(&mount);
+    assert!(key.len() == KEY_BYTES && key.ends_with("_scratch_gdelt"), "{key}");
 }
 
 #[test]
