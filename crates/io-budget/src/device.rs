@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::io;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
@@ -17,6 +17,9 @@ use crate::host_share::{HostDirectory, Slots};
 use crate::options::{Limit, Options};
 use crate::storage::{LanePolicy, Policy, Storage, StorageClass};
 use crate::{LaneReport, RequestKind};
+
+/// Writes that may be in flight however slow the storage has become, where its class allows them.
+const FEW_WRITES: usize = 2;
 
 /// A storage that requests are sent to.
 #[derive(Debug)]
@@ -84,23 +87,25 @@ impl Device {
         &self.storage
     }
 
-    /// Whether a limit of this storage is adapted to its latency.
+    /// Whether limits of this storage are adapted to its latency.
     pub(crate) fn is_governed(&self) -> bool {
-        self.governed().next().is_some()
+        self.reads.limit.governed().is_some()
     }
 
-    fn governed(&self) -> impl Iterator<Item = &Arc<Governed>> {
-        self.reads.limit.governed().into_iter().chain(self.writes.limit.governed())
-    }
-
-    /// Lets the governors look at what was answered since the last call, and sets the gates to
-    /// what they say.
+    /// Lets the governor look at what was answered since the last call, and sets the gates to what
+    /// it says.
     pub(crate) fn govern(&self) {
-        self.governed().for_each(|governed| governed.tick());
-        self.reads.gate.set_limit(self.reads.limit.now());
-        let reads_probe = self.reads.limit.governed().is_some_and(|reads| reads.is_probing());
-        // What a probe sends is to be alone.
-        self.writes.gate.set_limit(if reads_probe { 0 } else { self.writes.limit.now() });
+        let Some(reads) = self.reads.limit.governed() else { return };
+        reads.tick();
+        self.reads.gate.set_limit(reads.limit());
+        let writes = match self.writes.limit {
+            // What a probe sends is to be alone.
+            _ if reads.is_probing() => 0,
+            // A storage that bears few reads now bears no more writes; two keep a run going.
+            LaneLimit::OfClass(limit) => limit.min(reads.limit().max(FEW_WRITES)),
+            _ => self.writes.limit.now(),
+        };
+        self.writes.gate.set_limit(writes);
     }
 
     /// Requests of the lane that may ever be in flight at once, from this process.
@@ -207,9 +212,9 @@ impl Lane {
         let limit = match (limit, policy.auto) {
             (Limit::Auto, Some(range)) => {
                 let governed = Governed::new(name, range, storage, options, share);
-                LaneLimit::Governed(Arc::new(governed))
+                LaneLimit::Governed(Box::new(governed))
             }
-            (Limit::Auto, None) => LaneLimit::Fixed(divided(policy.cap.get(), options)),
+            (Limit::Auto, None) => LaneLimit::OfClass(divided(policy.cap.get(), options)),
             (Limit::Fixed(cap), _) => LaneLimit::Fixed(divided(cap.get(), options)),
             (Limit::Unlimited, _) => LaneLimit::Unlimited,
         };
@@ -234,14 +239,16 @@ impl Lane {
 #[derive(Debug)]
 enum LaneLimit {
     Fixed(usize),
-    Governed(Arc<Governed>),
+    /// What the storage's class allows at most.
+    OfClass(usize),
+    Governed(Box<Governed>),
     Unlimited,
 }
 
 impl LaneLimit {
     fn now(&self) -> usize {
         match self {
-            Self::Fixed(limit) => *limit,
+            Self::Fixed(limit) | Self::OfClass(limit) => *limit,
             Self::Governed(governed) => governed.limit(),
             Self::Unlimited => usize::MAX,
         }
@@ -250,14 +257,14 @@ impl LaneLimit {
     fn most(&self) -> usize {
         match self {
             Self::Governed(governed) => governed.most(),
-            Self::Fixed(_) | Self::Unlimited => self.now(),
+            Self::Fixed(_) | Self::OfClass(_) | Self::Unlimited => self.now(),
         }
     }
 
-    fn governed(&self) -> Option<&Arc<Governed>> {
+    fn governed(&self) -> Option<&Governed> {
         match self {
             Self::Governed(governed) => Some(governed),
-            Self::Fixed(_) | Self::Unlimited => None,
+            Self::Fixed(_) | Self::OfClass(_) | Self::Unlimited => None,
         }
     }
 }
@@ -313,4 +320,127 @@ pub struct IoReport {
     pub writes: LaneReport,
     /// Each storage by itself.
     pub storages: Vec<StorageReport>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::options::Sharing;
+    use crate::storage::System;
+    use std::num::NonZeroUsize;
+    use std::sync::atomic::AtomicUsize;
+
+    fn storage(class: StorageClass) -> Storage {
+        System::new("/nowhere".into(), "/nowhere".into()).storage(0, 0, (0, 0)).with_class(class)
+    }
+
+    fn fixed(number: usize) -> Limit {
+        Limit::Fixed(NonZeroUsize::new(number).unwrap())
+    }
+
+    /// Sends `number` requests from four threads and returns how many were in flight at most,
+    /// over all devices that count with the same `in_flight`.
+    fn send(device: &Device, kind: RequestKind, number: usize, in_flight: &AtomicUsize) -> usize {
+        let most = AtomicUsize::new(0);
+        let left = AtomicUsize::new(number);
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    while left.fetch_update(SeqCst, SeqCst, |left| left.checked_sub(1)).is_ok() {
+                        let call = || {
+                            most.fetch_max(in_flight.fetch_add(1, SeqCst) + 1, SeqCst);
+                            std::thread::sleep(Duration::from_millis(3));
+                            in_flight.fetch_sub(1, SeqCst);
+                            Ok(())
+                        };
+                        device.request(kind, |()| 1, call).unwrap();
+                    }
+                });
+            }
+        });
+        most.load(SeqCst)
+    }
+
+    fn device(options: &Options, class: StorageClass) -> Device {
+        Device::new(storage(class), options, Err(String::new()))
+    }
+
+    #[test]
+    fn each_lane_keeps_to_its_limit() {
+        let options = Options { reads: fixed(3), writes: fixed(2), ..Options::private() };
+        let device = device(&options, StorageClass::Nfs);
+        assert_eq!(send(&device, RequestKind::Read, 40, &AtomicUsize::new(0)), 3);
+        assert_eq!(send(&device, RequestKind::Write, 40, &AtomicUsize::new(0)), 2);
+        let report = device.report();
+        assert_eq!((report.reads.peak_in_flight, report.reads.read), (3, 40));
+        assert_eq!((report.writes.peak_in_flight, report.writes.write), (2, 40));
+    }
+
+    #[test]
+    fn a_disk_is_written_one_request_at_a_time_and_a_bucket_several() {
+        let options = Options { writes: Limit::Auto, ..Options::private() };
+        let disk = device(&options, StorageClass::Hdd);
+        assert_eq!(send(&disk, RequestKind::Write, 20, &AtomicUsize::new(0)), 1);
+        let bucket = device(&options, StorageClass::ObjectStore);
+        assert_eq!(send(&bucket, RequestKind::Write, 20, &AtomicUsize::new(0)), 4);
+    }
+
+    #[test]
+    fn hosts_divide_a_limit_and_each_keeps_one() {
+        let limit = |hosts: usize| {
+            let expected_hosts = NonZeroUsize::new(hosts).unwrap();
+            let options = Options { reads: fixed(4), expected_hosts, ..Options::private() };
+            device(&options, StorageClass::Nfs).report().reads.limit
+        };
+        assert_eq!([limit(1), limit(2), limit(3), limit(9)], [Some(4), Some(2), Some(1), Some(1)]);
+    }
+
+    #[test]
+    fn no_limit_is_no_limit() {
+        let options = Options { reads: Limit::Unlimited, ..Options::private() };
+        let device = device(&options, StorageClass::Nfs);
+        assert_eq!(send(&device, RequestKind::Read, 20, &AtomicUsize::new(0)), 4);
+        assert_eq!(device.report().reads.limit, None);
+    }
+
+    #[test]
+    fn those_who_share_a_directory_share_a_limit() {
+        let parent = tempfile::tempdir().unwrap();
+        let sharing = Sharing::Directory(parent.path().to_owned());
+        let options = Options { reads: fixed(2), sharing, ..Options::private() };
+        let share = || HostDirectory::open(&parent.path().join("budget"), "key").unwrap();
+        let one = Device::new(storage(StorageClass::Nfs), &options, Ok(share()));
+        let other = Device::new(storage(StorageClass::Nfs), &options, Ok(share()));
+        let in_flight = AtomicUsize::new(0);
+        std::thread::scope(|scope| {
+            let first = scope.spawn(|| send(&one, RequestKind::Read, 40, &in_flight));
+            let second = send(&other, RequestKind::Read, 40, &in_flight);
+            assert_eq!(first.join().unwrap().max(second), 2);
+        });
+        assert!(one.report().shared.is_some());
+    }
+
+    #[test]
+    fn a_governed_limit_begins_at_its_start_and_goes_to_one_for_a_probe() {
+        let options = Options { reads: Limit::Auto, ..Options::private() };
+        let device = device(&options, StorageClass::Nfs);
+        assert_eq!(device.most(false), 4);
+        // Nothing is known of the storage yet: it is asked one request at a time.
+        assert_eq!(device.report().reads.limit, Some(1));
+        send(&device, RequestKind::Read, 30, &AtomicUsize::new(0));
+        device.govern();
+        let report = device.report().reads;
+        assert_eq!(report.peak_in_flight, 1);
+        let governor = report.governor.unwrap();
+        assert!(governor.idle_ms.is_some_and(|ms| (2.9..30.0).contains(&ms)), "{governor:?}");
+        assert_eq!(report.limit, Some(2));
+    }
+
+    #[test]
+    fn an_answer_of_the_page_cache_is_told_from_one_of_a_device() {
+        let micros = Duration::from_micros;
+        assert!(is_from_cache(micros(150), 4096));
+        assert!(is_from_cache(micros(400), 1 << 20));
+        assert!(!is_from_cache(micros(600), 1 << 20));
+    }
 }

@@ -392,6 +392,7 @@ fn merge(ranges: &[Range<u64>], gap: u64) -> Vec<Range<u64>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Options;
     use proptest::prelude::*;
 
     #[test]
@@ -424,6 +425,84 @@ mod tests {
         assert!(reader.seek(io::SeekFrom::Current(-4_000_000)).is_err());
     }
 
+    /// A budget that takes everything in `directory` for one class of storage.
+    fn budget_of(directory: &Path, class: StorageClass, direct: bool) -> Budget {
+        let classes = [(directory.to_owned(), class)].into();
+        Budget::new(Options { classes, direct, ..Options::private() })
+    }
+
+    fn write(budget: &Budget, path: &Path, content: &[u8]) {
+        let mut staged = budget.stage(path);
+        io::Write::write_all(&mut staged, content).unwrap();
+        staged.publish().unwrap();
+    }
+
+    #[test]
+    fn a_file_of_a_bucket_is_one_request_and_one_of_a_disk_is_several() {
+        for (class, requests) in [(StorageClass::ObjectStore, 1), (StorageClass::Hdd, 5)] {
+            let directory = tempfile::tempdir().unwrap();
+            let path = directory.path().join("file");
+            let budget = budget_of(directory.path(), class, true);
+            let content: Vec<u8> =
+                (0..5_000_000_u32).map(|i| u8::try_from(i % 251).unwrap()).collect();
+            write(&budget, &path, &content);
+            let file = budget.open(&path).unwrap();
+            assert!(file.is_read_whole());
+            assert_eq!(file.read_all().unwrap(), content);
+            let reads = budget.report().reads;
+            // Where there is no way past the page cache, it answers.
+            assert_eq!(reads.read + reads.cache_hits, requests, "{class}");
+            assert_eq!((reads.file_reads, reads.range_reads), (1, 0));
+            file.read_ranges(&[0..10, 4_000_000..4_000_010]).unwrap();
+            assert_eq!(budget.report().reads.range_reads, 2);
+        }
+    }
+
+    #[test]
+    fn what_the_page_cache_has_is_no_request() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("file");
+        let budget = Budget::private();
+        write(&budget, &path, &vec![7; 100_000]);
+        budget.open(&path).unwrap().read_all().unwrap();
+        let reads = budget.report().reads;
+        // Some file systems, such as FUSE ones, do not tell.
+        assert_eq!(reads.read + reads.cache_hits, 1);
+        assert_eq!(reads.bytes + reads.cache_hit_bytes, 100_000);
+    }
+
+    #[test]
+    fn a_file_is_the_listed_one_or_none() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("file");
+        let budget = budget_of(directory.path(), StorageClass::Ssd, false);
+        write(&budget, &path, b"content");
+        let listed = budget.stat(&path).unwrap().unwrap();
+        assert_eq!(budget.open_listed(&path, listed).unwrap().read_all().unwrap(), "content");
+        let error = budget.open_listed(&path, Stat { size: 9, ..listed }).unwrap_err();
+        assert!(error.source.to_string().starts_with("it has 7 bytes, 9 when it was listed"));
+    }
+
+    #[test]
+    fn a_network_is_given_time_to_show_the_listed_file() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("file");
+        let budget = budget_of(directory.path(), StorageClass::Nfs, false);
+        write(&budget, &path, b"the new content");
+        let listed = budget.stat(&path).unwrap().unwrap();
+        let new = directory.path().join("new");
+        std::fs::rename(&path, &new).unwrap();
+        write(&budget, &path, b"old");
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                std::thread::sleep(BETWEEN_LOOKS / 2);
+                std::fs::rename(&new, &path).unwrap();
+            });
+            let file = budget.open_listed(&path, listed).unwrap();
+            assert_eq!(file.read_all().unwrap(), "the new content");
+        });
+    }
+
     #[test]
     fn a_range_beyond_the_end_is_refused_without_a_read() {
         let directory = tempfile::tempdir().unwrap();
@@ -442,15 +521,14 @@ mod tests {
     proptest! {
         #[test]
         fn ranges_read_together_are_the_bytes_asked_for(
+            direct: bool,
             asked in proptest::collection::vec((0_u64..3_000_000, 0_u64..70_000), 0..12),
         ) {
             let content: Vec<u8> = (0..3_100_000_u32).map(|i| u8::try_from(i % 251).unwrap()).collect();
             let directory = tempfile::tempdir().unwrap();
             let path = directory.path().join("file");
-            let budget = Budget::private();
-            let mut staged = budget.stage(&path);
-            io::Write::write_all(&mut staged, &content).unwrap();
-            staged.publish().unwrap();
+            let budget = budget_of(directory.path(), StorageClass::Ssd, direct);
+            write(&budget, &path, &content);
             let ranges: Vec<_> =
                 asked.iter().map(|(start, len)| *start..start + len).collect();
             let answers = budget.open(&path).unwrap().read_ranges(&ranges).unwrap();

@@ -202,26 +202,21 @@ impl Watch {
         if let Some(last) = records.last() {
             self.answered_ns = last.at_ns;
         }
-        match &mut self.mount {
-            // The kernel counts these requests too, and those of other programs.
-            Some(mount) => {
-                for sample in mount.samples(Duration::from_nanos(now)) {
-                    self.target.sample(sample);
-                }
-            }
-            None => {
-                for record in records {
-                    self.target.sample(Sample {
-                        at: Duration::from_nanos(record.at_ns),
-                        rtt: Duration::from_micros(u64::from(record.rtt_us)),
-                        bytes: record.bytes,
-                        in_flight: usize::try_from(record.in_flight).unwrap_or(usize::MAX),
-                        alone: record.alone,
-                    });
-                }
-            }
-        }
+        // The kernel counts these requests too, and those of other programs.
+        let of_host = self.mount.as_mut().and_then(|it| it.samples(Duration::from_nanos(now)));
+        let samples = of_host.unwrap_or_else(|| records.into_iter().map(sample).collect());
+        samples.into_iter().for_each(|sample| self.target.sample(sample));
         self.target.tick(Duration::from_nanos(now));
+    }
+}
+
+fn sample(record: Record) -> Sample {
+    Sample {
+        at: Duration::from_nanos(record.at_ns),
+        rtt: Duration::from_micros(u64::from(record.rtt_us)),
+        bytes: record.bytes,
+        in_flight: usize::try_from(record.in_flight).unwrap_or(usize::MAX),
+        alone: record.alone,
     }
 }
 
@@ -255,6 +250,38 @@ impl Trace {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn one_leads_and_the_other_follows_until_it_is_gone() {
+        let parent = tempfile::tempdir().unwrap();
+        let memory = parent.path().join("memory");
+        let options = Options { memory: Some(memory.clone()), ..Options::private() };
+        let system = crate::storage::System::new("/nowhere".into(), "/nowhere".into());
+        let storage = system.storage(0, 0, (0, 0)).with_class(StorageClass::Fuse);
+        let range = crate::storage::Policy::of(&storage, std::num::NonZeroUsize::MIN).reads.auto;
+        let governed = || {
+            let share = HostDirectory::open(&parent.path().join("budget"), "key").unwrap();
+            Governed::new("reads", range.unwrap(), &storage, &options, Some(&share))
+        };
+        let (one, other) = (governed(), governed());
+        one.tick();
+        // Reads of the other are samples for the one who leads.
+        for _ in 0..12 {
+            other.sample(Duration::from_millis(10), 1 << 20, 1, true);
+        }
+        assert_eq!((one.limit(), other.limit()), (1, 1));
+        one.tick();
+        other.tick();
+        assert_eq!((one.limit(), other.limit()), (2, 2));
+        assert_eq!(other.report().idle_ms, Some(10.0));
+        assert_eq!(other.report().trace.last().unwrap().stretch, None);
+        // What was measured is known to the next run.
+        drop(one);
+        drop(other);
+        let next = governed();
+        assert_eq!(next.report().idle_ms, Some(10.0));
+        assert_eq!(next.limit(), 2);
+    }
 
     #[test]
     fn a_trace_of_days_stays_short_and_keeps_its_beginning() {

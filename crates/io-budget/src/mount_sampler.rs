@@ -27,20 +27,20 @@ impl MountSampler {
         Self { system, storage, last: None }
     }
 
-    /// What was answered since the last reading: as many samples as reads, all with their mean.
-    /// Nothing if that was less than 200 ms ago.
-    pub(crate) fn samples(&mut self, now: Duration) -> Vec<Sample> {
+    /// What was answered since the last reading: as many samples as reads, all with their mean,
+    /// and nothing if that was less than 200 ms ago. None where there are no such counters.
+    pub(crate) fn samples(&mut self, now: Duration) -> Option<Vec<Sample>> {
         let elapsed = self.last.as_ref().map(|(at, _)| now.saturating_sub(*at));
         if elapsed.is_some_and(|elapsed| elapsed < INTERVAL) {
-            return Vec::new();
+            return Some(Vec::new());
         }
-        let Some(reading) = self.system.nfs_reading(&self.storage) else { return Vec::new() };
+        let reading = self.system.nfs_reading(&self.storage)?;
         let delta = match (&self.last, elapsed) {
             (Some((_, earlier)), Some(elapsed)) => reading.since(earlier, elapsed),
             _ => None,
         };
         self.last = Some((now, reading));
-        delta.map_or_else(Vec::new, |delta| samples_of(&delta, now))
+        Some(delta.map_or_else(Vec::new, |delta| samples_of(&delta, now)))
     }
 }
 
@@ -93,15 +93,16 @@ mod tests {
             std::fs::write(proc.path().join("self").join(name), text).unwrap();
         };
         file("mountinfo", MOUNTINFO);
-        file("mountstats", &mountstats(100, 2_000));
         let system = System::new(proc.path().to_owned(), "/nowhere".into());
         let storage = system.storage(50, 0x6969, (0, 60));
         let mut sampler = MountSampler::new(system, storage);
         let at = Duration::from_millis;
-        assert!(sampler.samples(at(1_000)).is_empty(), "one reading says nothing");
+        assert_eq!(sampler.samples(at(900)).map(|samples| samples.len()), None, "no counters");
+        file("mountstats", &mountstats(100, 2_000));
+        assert!(sampler.samples(at(1_000)).unwrap().is_empty(), "one reading says nothing");
         file("mountstats", &mountstats(120, 2_800));
-        assert!(sampler.samples(at(1_100)).is_empty(), "too early");
-        let samples = sampler.samples(at(1_400));
+        assert!(sampler.samples(at(1_100)).unwrap().is_empty(), "too early");
+        let samples = sampler.samples(at(1_400)).unwrap();
         assert_eq!(samples.len(), 20);
         // 20 reads of 40 ms each in 400 ms: two at a time.
         assert_eq!((samples[0].rtt, samples[0].in_flight), (at(40), 2));

@@ -124,7 +124,7 @@ fn lanes(class: StorageClass, cpus: NonZeroUsize) -> (LanePolicy, LanePolicy) {
         StorageClass::Nfs => (auto(2, 4, 2), fixed(count(2))),
         StorageClass::Smb => (auto(2, 8, 2), fixed(count(2))),
         StorageClass::Fuse => (auto(4, 16, 2), fixed(count(2))),
-        StorageClass::ObjectStore => (auto(16, 64, 16), auto(16, 16, 16)),
+        StorageClass::ObjectStore => (auto(16, 64, 16), fixed(count(16))),
         StorageClass::Parallel => (auto(4, 16, 2), fixed(count(2))),
         StorageClass::Unknown => (auto(4, 8, 2), fixed(count(2))),
     }
@@ -191,7 +191,7 @@ mod tests {
         check(StorageClass::Nfs, (2, Some((1, 4, 2))), (2, None));
         check(StorageClass::Smb, (2, Some((1, 8, 2))), (2, None));
         check(StorageClass::Fuse, (4, Some((1, 16, 2))), (2, None));
-        check(StorageClass::ObjectStore, (16, Some((1, 64, 16))), (16, Some((1, 16, 16))));
+        check(StorageClass::ObjectStore, (16, Some((1, 64, 16))), (16, None));
         check(StorageClass::Parallel, (4, Some((1, 16, 2))), (2, None));
         check(StorageClass::Unknown, (4, Some((1, 8, 2))), (2, None));
     }
