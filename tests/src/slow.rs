@@ -20,10 +20,11 @@ use crate::{Archive, Ended, beside_tests, command};
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
 /// Longer than any run of these tests takes, and short enough to wait for.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(30);
 const PAUSE: Duration = Duration::from_millis(2);
 
-/// No delays but those that options add, and requests as large as the budget's.
+/// No delays but those that options add, and requests as large as the budget's unless they say
+/// otherwise.
 const PLAIN: [&str; 2] = ["--profile=none", "--max-request-kib=1024"];
 
 /// An archive shown through `slowfs`. Fields drop in this order: the mount first.
@@ -52,8 +53,15 @@ impl SlowArchive {
         fs::create_dir(at("mnt"))?;
         fs::create_dir(at("share"))?;
         let records = ["csv", "trace"].map(|name| format!("--{name}={}", at(name).display()));
-        let options =
-            records.iter().map(String::as_str).chain(PLAIN).chain(options.iter().copied());
+        let name = |option: &str| option.split('=').next().map(ToOwned::to_owned);
+        let is_given = |plain: &str| options.iter().any(|option| name(option) == name(plain));
+        let plain = PLAIN.into_iter().filter(|plain| !is_given(plain));
+        let options: Vec<&str> = records
+            .iter()
+            .map(String::as_str)
+            .chain(plain)
+            .chain(options.iter().copied())
+            .collect();
         let program = beside_tests("slowfs")?;
         let mounted = Mounted::start(&program, archive.root(), &at("mnt"), options)?;
         Ok(Some(Self { mounted, directory, _alone: alone }))
@@ -70,15 +78,20 @@ impl SlowArchive {
         self.directory.path()
     }
 
-    /// A command for a stage on this archive, with a JSON summary, that shares its budget with the
-    /// others on this mount and with nobody else.
+    /// The directory by which the stages on this mount share their limits, with nobody else.
+    pub fn share(&self) -> PathBuf {
+        self.outside().join("share")
+    }
+
+    /// A command for a stage on this archive, with a JSON summary, under the limits of
+    /// [`Self::share`].
     ///
     /// # Errors
     ///
     /// When the binary is not there.
     pub fn command(&self, stage: &str, arguments: &[&str]) -> Result<Command> {
         let mut command = command(stage, self.outside())?;
-        command.env("GDELT_MILL_IO__SHARE", self.outside().join("share"));
+        command.env("GDELT_MILL_IO__SHARE", self.share());
         command.arg("--root").arg(self.root()).arg("--json").args(arguments);
         Ok(command)
     }

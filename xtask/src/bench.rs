@@ -17,24 +17,28 @@ mod scenario;
 mod share;
 mod tree;
 
-use std::fs::OpenOptions;
+use std::fs::{self, OpenOptions};
 use std::io::Write as _;
 use std::num::NonZeroUsize;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail, ensure};
 use signal_hook::consts::{SIGINT, SIGTERM};
+use tempfile::TempDir;
 
 use self::forge::{Forge, ForgeSetting};
 use self::mill::{Idle, Mill, Setting};
 use self::report::Record;
 use self::scenario::Scenario;
-use self::share::{Place, Share};
+use self::share::Share;
 use crate::run_archive::build_binaries;
 
+/// The programs that are run.
+const PROGRAMS: [&str; 6] =
+    ["gdelt-convert", "gdelt-clean", "gdelt-aggregate", "gdelt-sample", "gdelt-crossref", "slowfs"];
 /// How long the share is left to its other users to see how they fare without us.
 const ALONE: Duration = Duration::from_secs(15);
 
@@ -100,20 +104,22 @@ impl Bench {
         for signal in [SIGINT, SIGTERM] {
             signal_hook::flag::register(signal, Arc::clone(&stop))?;
         }
-        let binaries = build_binaries()?;
+        let built = build_binaries()?;
+        let binaries = copy_binaries(&built)?;
+        let binaries = binaries.path();
         let scratch = tempfile::Builder::new()
             .prefix("gdelt-bench-")
-            .tempdir_in(&self.scratch)
+            .tempdir_in(std::path::absolute(&self.scratch)?)
             .with_context(|| format!("cannot work in {}", self.scratch.display()))?;
-        let share = Share::new(&binaries, scratch.path())?;
+        let share = Share::new(binaries, scratch.path())?;
         eprintln!("==> preparing the inputs of the stages");
-        let mill = Mill::prepare(&binaries, &self.archive, scratch.path())?;
+        let mill = Mill::prepare(binaries, &self.archive, scratch.path())?;
         let forge = self
             .gdeltforge
             .as_ref()
             .map(|environment| Forge::prepare(environment, &mill, scratch.path()))
             .transpose()?;
-        let mut session = Session { bench: self, stop, share, mill, forge };
+        let mut session = Session { bench: self, stop, share, mill, forge, warm: false };
         let alone = session.users_alone()?;
         for scenario in self.scenarios() {
             let records = session.measure(scenario)?;
@@ -131,6 +137,18 @@ impl Bench {
     }
 }
 
+/// Copies the programs to a place beside them, so that a build meanwhile does not change what is
+/// measured.
+fn copy_binaries(built: &Path) -> Result<TempDir> {
+    let copies = TempDir::with_prefix_in("bench-", built)?;
+    for name in PROGRAMS {
+        let from = built.join(name);
+        fs::copy(&from, copies.path().join(name))
+            .with_context(|| format!("cannot copy {}", from.display()))?;
+    }
+    Ok(copies)
+}
+
 /// What all measurements share.
 struct Session<'a> {
     bench: &'a Bench,
@@ -138,6 +156,8 @@ struct Session<'a> {
     share: Share,
     mill: Mill,
     forge: Option<Forge>,
+    /// Whether a run measured the idle latency.
+    warm: bool,
 }
 
 impl Session<'_> {
@@ -160,10 +180,7 @@ impl Session<'_> {
         let contenders = self.contenders(scenario);
         let needs_idle = |contender: &Contender| matches!(contender, Contender::Mill(setting) if setting.idle() == Idle::Known);
         if contenders.iter().any(needs_idle) {
-            // The share is idle: what an earlier run on a quiet day would have measured.
-            eprintln!("==> {scenario}: a run that measures the idle latency");
-            let inputs = self.mill.inputs(scenario);
-            self.share.run(&inputs, 0, 0, |place| self.mill.warm_up(scenario, place))?;
+            self.warm_up(scenario)?;
         }
         let mut records = Vec::new();
         for repeat in 1..=self.bench.repeats.get() {
@@ -177,6 +194,21 @@ impl Session<'_> {
             }
         }
         Ok(records)
+    }
+
+    /// Lets the stages up to this one learn how fast the share is while it is idle. Not every
+    /// stage reads enough to learn that, but converting does.
+    fn warm_up(&mut self, scenario: Scenario) -> Result<()> {
+        let first = (!self.warm && scenario != Scenario::Convert).then_some(Scenario::Convert);
+        for scenario in first.into_iter().chain([scenario]) {
+            eprintln!("==> {scenario}: a run that measures the idle latency");
+            let launches = self.mill.warm_up(scenario, self.share.mount_point())?;
+            let seen = self.share.run(&self.mill.inputs(scenario), 0, 0, &launches)?;
+            let failed = seen.exit_codes.iter().any(|code| *code != Some(0));
+            ensure!(!failed, "it failed: {}", seen.words.concat());
+            self.warm = true;
+        }
+        Ok(())
     }
 
     fn contenders(&self, scenario: Scenario) -> Vec<Contender> {
@@ -194,21 +226,17 @@ impl Session<'_> {
         repeat: usize,
     ) -> Result<Record> {
         ensure!(!self.stop.load(Relaxed), "stopped by a signal");
-        let (inputs, seen) = match (contender, &self.forge) {
+        let mount = self.share.mount_point();
+        let (inputs, launches) = match (contender, &self.forge) {
             (Contender::Mill(setting), _) => {
-                let inputs = self.mill.inputs(scenario);
-                let launches = |place: &Place| self.mill.launches(scenario, setting, place);
-                let seen = self.share.run(&inputs, users, repeat, launches)?;
-                (inputs, seen)
+                (self.mill.inputs(scenario), self.mill.launches(scenario, setting, mount)?)
             }
             (Contender::Forge(setting), Some(forge)) => {
-                let inputs = forge.inputs(scenario);
-                let launches = |place: &Place| forge.launches(scenario, setting, &place.path);
-                let seen = self.share.run(&inputs, users, repeat, launches)?;
-                (inputs, seen)
+                (forge.inputs(scenario), forge.launches(scenario, setting, mount)?)
             }
             (Contender::Forge(_), None) => bail!("there is no gdeltforge to run"),
         };
+        let seen = self.share.run(&inputs, users, repeat, &launches)?;
         ensure!(!self.stop.load(Relaxed), "stopped by a signal");
         Ok(Record {
             stage: scenario.to_string(),

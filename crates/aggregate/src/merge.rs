@@ -113,7 +113,7 @@ fn write(
             Ok((number, Arc::new(opened)))
         };
         let weight = |number: &usize| task.inputs[*number].stat.size;
-        let opened = pool::map(scope, read, 0..task.inputs.len(), weight, open)?;
+        let opened = pool::map(scope, read, 0..task.inputs.len(), weight, open);
         let pieces = opened.flat_map(|opened: Result<_, TaskError>| match opened {
             Ok((number, opened)) => Opened::pieces(number, &opened),
             Err(error) => vec![Err(error)],
@@ -138,7 +138,7 @@ fn write(
             Ok::<_, TaskError>((piece, batches))
         };
         let weight = |piece: &Result<Piece, _>| piece.as_ref().map_or(0, Piece::decoded_bytes);
-        for decoded in pool::map(scope, decode, pieces, weight, decoded)? {
+        for decoded in pool::map(scope, decode, pieces, weight, decoded) {
             let (piece, batches) = decoded?;
             batches.iter().try_for_each(|batch| write(&piece, batch))?;
         }

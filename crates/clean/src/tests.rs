@@ -358,6 +358,24 @@ fn untouched_chunks_are_the_same_bytes_with_their_indexes_and_filters() {
 }
 
 #[test]
+fn row_groups_shared_out_among_workers_give_the_same_bytes() {
+    // A file for eight workers: its row groups are prepared side by side.
+    let rows: Vec<_> =
+        (0..900).map(|row| (Some(1920_03_18), (row % 7 > 0).then_some(2020_03_18))).collect();
+    let batch = events(&rows);
+    let groups = WriterProperties::builder().set_max_row_group_row_count(Some(100)).build();
+    let cleaned = ["1", "8"].map(|jobs| {
+        let root = Root::new("[clean.events]\nrequire = ['DATEADDED']\n");
+        root.write(&format!("events/converted/{NAME}.parquet"), &batch, groups.clone());
+        assert_eq!(root.run(&["--jobs", jobs]).unwrap(), ExitStatus::Done);
+        let file = root.open_cleaned(NAME);
+        assert_eq!((file.metadata().num_row_groups(), file.rows()), (9, 771));
+        bytes(&root.budget, file.path())
+    });
+    assert!(cleaned[0] == cleaned[1]);
+}
+
+#[test]
 fn a_float_survives_bit_for_bit() {
     for settings in ["", "[clean.events]\nrequire = ['Actor1Code']"] {
         let root = Root::new(settings);

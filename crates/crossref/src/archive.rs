@@ -6,7 +6,7 @@ use std::thread;
 use io_budget::parquet::ParquetFile;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReader;
 use stage::files::DataFile;
-use stage::pool::{self, Threads, Window};
+use stage::pool::{self, OPENERS, Threads, Window};
 use stage::work::TaskError;
 use stage::{Error, Failure, Session, Summary};
 
@@ -76,12 +76,12 @@ pub(crate) fn walk<'a, T: Send>(
     let jobs = session.jobs().get();
     let threads = |name, number, items| Threads { name, number, window: Window::of_items(items) };
     thread::scope(|scope| {
-        let openers = threads("opener", readers, readers);
-        let opened = pool::map(scope, openers, files.iter().copied(), |_| 0, open)?;
+        let openers = threads("opener", readers.min(OPENERS), readers);
+        let opened = pool::map(scope, openers, files.iter().copied(), |_| 0, open);
         let pieces = opened.flat_map(|(listed, file)| pieces(listed, file));
         let read_ahead = threads("reader", readers, readers + jobs);
-        let loaded = pool::map(scope, read_ahead, pieces, |piece| weight(piece, key), load)?;
-        let looked = pool::map(scope, threads("worker", jobs, 2 * jobs), loaded, |_| 0, look)?;
+        let loaded = pool::map(scope, read_ahead, pieces, |piece| weight(piece, key), load);
+        let looked = pool::map(scope, threads("worker", jobs, 2 * jobs), loaded, |_| 0, look);
         let mut of_file = Ok(Vec::new());
         for Piece { listed, is_last, content } in looked {
             match (content, &mut of_file) {

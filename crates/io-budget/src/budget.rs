@@ -4,6 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::ffi::OsString;
 use std::fs::File;
 use std::io;
+use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -25,7 +26,7 @@ const STAT_THREADS: usize = 8;
 const STATS_OF_A_THREAD: usize = 4;
 
 /// How often a request is tried whose name leads to a file that was replaced.
-const STALE_ATTEMPTS: usize = 6;
+const STALE_ATTEMPTS: u32 = 6;
 /// Time before the second attempt; doubled after each.
 const STALE_PAUSE: Duration = Duration::from_millis(20);
 
@@ -123,7 +124,9 @@ impl Budget {
     pub fn report(&self) -> IoReport {
         let (reads, writes) = (LaneCounters::new(), LaneCounters::new());
         let devices = self.shared.places.devices();
-        devices.iter().for_each(|device| device.add_to(&reads, &writes));
+        for device in &devices {
+            device.add_to(&reads, &writes);
+        }
         let storages: Vec<_> = devices.iter().map(|device| device.report()).collect();
         let busiest = |lane: fn(&StorageReport) -> &LaneReport| {
             let lanes = storages.iter().map(lane);
@@ -202,18 +205,22 @@ impl Budget {
         if names.len() <= share {
             return names.iter().map(stat).collect();
         }
+        let look = |names: &[String]| names.iter().map(stat).collect::<Result<Vec<_>, Error>>();
         std::thread::scope(|scope| {
-            let stat = &stat;
-            let mut threads = Vec::new();
-            for names in names.chunks(share) {
-                let look = move || names.iter().map(stat).collect::<Result<Vec<_>, Error>>();
-                threads.push(scope.spawn(look));
-            }
+            let look = &look;
+            let spawn = |names| {
+                let thread = std::thread::Builder::new().name("lister".into());
+                // Where the system grants no more threads this one does the work, in its turn.
+                (names, thread.spawn_scoped(scope, move || look(names)).ok())
+            };
+            let shares: Vec<_> = names.chunks(share).map(spawn).collect();
             let mut stats = Vec::with_capacity(names.len());
-            for thread in threads {
-                let of_share =
-                    thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-                stats.extend(of_share?);
+            for (names, thread) in shares {
+                let looked = thread.map_or_else(
+                    || look(names),
+                    |thread| thread.join().unwrap_or_else(|panic| resume_unwind(panic)),
+                );
+                stats.extend(looked?);
             }
             Ok(stats)
         })
@@ -364,23 +371,44 @@ impl Budget {
     /// [`Error`] when the rename or the sync fails.
     pub fn rename(&self, from: &Path, to: &Path) -> Result<(), Error> {
         let device = self.device_of(to);
-        device
-            .request(RequestKind::Rename, |()| 0, || std::fs::rename(from, to))
-            .map_err(|source| Error::new("rename a finished file to", to, source))?;
+        let failed = |source| Error::new("rename a finished file to", to, source);
+        let (above, directory) = (parent(from), parent(to));
+        let (Some(old), Some(new)) = (from.file_name(), to.file_name()) else {
+            return Err(failed(io::ErrorKind::InvalidFilename.into()));
+        };
+        let above = self.existing_directory(above).map_err(failed)?;
+        let handle = self.directory(directory).map_err(failed)?;
+        let rename = || Ok(rustix::fs::renameat(&above, old, &handle, new)?);
+        device.request(RequestKind::Rename, |()| 0, rename).map_err(failed)?;
         if device.storage().class == StorageClass::Nfs {
             // Linux's client answers a rename once the server has it on disk, and sends nothing
             // for a sync of a directory.
             return Ok(());
         }
-        let directory = parent(to);
-        self.directory(directory)
-            .and_then(|handle| device.request(RequestKind::Sync, |()| 0, || handle.sync_all()))
+        device
+            .request(RequestKind::Sync, |()| 0, || handle.sync_all())
             .map_err(|source| Error::new("sync the directory", directory, source))
     }
 
     /// A handle to a directory, which is made with its parents if it does not exist. Asks the
-    /// storage only the first time.
+    /// storage only the first time. What is done relative to a handle does not look at the
+    /// directories above it again.
     pub(crate) fn directory(&self, directory: &Path) -> io::Result<Arc<File>> {
+        self.handle(directory, |device| {
+            device.request(RequestKind::Create, |()| 0, || std::fs::create_dir_all(directory))
+        })
+    }
+
+    /// A handle to a directory that exists.
+    pub(crate) fn existing_directory(&self, directory: &Path) -> io::Result<Arc<File>> {
+        self.handle(directory, |_| Err(io::ErrorKind::NotFound.into()))
+    }
+
+    fn handle(
+        &self,
+        directory: &Path,
+        make: impl FnOnce(&Device) -> io::Result<()>,
+    ) -> io::Result<Arc<File>> {
         // Locked throughout: two threads that made one directory would look at it a second time,
         // in a request that is counted as a write.
         let mut known = self.shared.directories.lock().unwrap_or_else(PoisonError::into_inner);
@@ -391,11 +419,7 @@ impl Budget {
         let open = || device.request(RequestKind::Open, |_| 0, || File::open(directory));
         let handle = match open() {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                device.request(
-                    RequestKind::Create,
-                    |()| 0,
-                    || std::fs::create_dir_all(directory),
-                )?;
+                make(&device)?;
                 open()?
             }
             opened => opened?,
@@ -453,17 +477,23 @@ impl Budget {
 /// Tries again, a few times and after growing pauses, while the server says that the name leads to
 /// a file which was replaced meanwhile.
 pub(crate) fn unless_stale<T>(mut attempt: impl FnMut() -> io::Result<T>) -> io::Result<T> {
-    let mut pause = STALE_PAUSE;
-    for _ in 1..STALE_ATTEMPTS {
+    for pause in stale_pauses() {
         match attempt() {
-            Err(error) if error.kind() == io::ErrorKind::StaleNetworkFileHandle => {
-                std::thread::sleep(pause);
-                pause *= 2;
-            }
+            Err(error) if is_stale(&error) => std::thread::sleep(pause),
             answer => return answer,
         }
     }
     attempt()
+}
+
+/// The pauses between attempts at something that was replaced, as many as are worth making.
+pub(crate) fn stale_pauses() -> impl Iterator<Item = Duration> {
+    (0..STALE_ATTEMPTS - 1).map(|attempt| STALE_PAUSE * 2_u32.pow(attempt))
+}
+
+/// Whether a name, or an open file, has come to lead to something that was replaced.
+pub(crate) fn is_stale(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::StaleNetworkFileHandle
 }
 
 /// The directory that holds `path`; the current one for a bare name.

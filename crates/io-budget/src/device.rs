@@ -230,7 +230,7 @@ impl Lane {
     fn report(&self) -> LaneReport {
         let limit = Some(self.limit.now()).filter(|limit| *limit != usize::MAX);
         let mut report = self.counters.report(limit, self.gate.peak());
-        report.governor = self.limit.governed().map(|governed| governed.report());
+        report.governor = self.limit.governed().map(Governed::report);
         report
     }
 }

@@ -3,17 +3,17 @@
 use std::fs::File;
 use std::io::{self, IoSliceMut};
 use std::ops::Range;
-use std::os::unix::fs::{FileExt as _, MetadataExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
-use rustix::fs::{Advice, OFlags};
+use rustix::fs::{Advice, Mode, OFlags, openat};
 use rustix::io::{Errno, ReadWriteFlags, preadv2};
 
-use crate::budget::{parent, unless_stale};
+use crate::budget::{is_stale, parent, stale_pauses, unless_stale};
 use crate::device::Device;
 use crate::storage::StorageClass;
 use crate::{Budget, Error, RequestKind, Stat};
@@ -32,6 +32,7 @@ const READER_BYTES: usize = 8 << 20;
 /// A file open for positioned reads under a budget.
 #[derive(Debug)]
 pub struct BudgetFile {
+    budget: Budget,
     device: Arc<Device>,
     path: PathBuf,
     handle: Handle,
@@ -53,7 +54,8 @@ struct Handle {
 impl BudgetFile {
     pub(crate) fn open(budget: &Budget, path: &Path) -> Result<Self, Error> {
         let place = budget.places().of_directory(parent(path));
-        let (opened, metadata) = open(&place.device, budget.places().options().direct, path)?;
+        let direct = budget.places().options().direct;
+        let (opened, metadata) = open(budget, &place.device, direct, path)?;
         let device = if metadata.dev() == place.number {
             place.device
         } else {
@@ -71,6 +73,7 @@ impl BudgetFile {
         }
         let Opened { file, direct } = opened;
         Ok(Self {
+            budget: budget.clone(),
             device,
             path: path.to_owned(),
             handle: Handle { current: Mutex::new(Some(Arc::new(file))), direct },
@@ -196,6 +199,7 @@ impl BudgetFile {
             return Ok(read);
         }
         self.brought_in.store(true, Relaxed);
+        let mut pauses = stale_pauses();
         loop {
             let file = self.handle.file();
             let read = self.device.request(
@@ -206,10 +210,13 @@ impl BudgetFile {
             match read {
                 Ok(read) => return Ok(read),
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) if error.kind() == io::ErrorKind::StaleNetworkFileHandle => {
-                    self.reopen(&file)?;
-                }
-                Err(source) => return Err(Error::new("read", &self.path, source)),
+                Err(source) => match pauses.next().filter(|_| is_stale(&source)) {
+                    Some(pause) => {
+                        std::thread::sleep(pause);
+                        self.reopen(&file)?;
+                    }
+                    None => return Err(Error::new("read", &self.path, source)),
+                },
             }
         }
     }
@@ -220,9 +227,8 @@ impl BudgetFile {
         }
         let file = self.handle.file();
         match preadv2(&file, &mut [IoSliceMut::new(unit)], offset, ReadWriteFlags::NOWAIT) {
-            Ok(0) => None,
+            Ok(0) | Err(Errno::AGAIN | Errno::INTR) => None,
             Ok(read) => Some(read),
-            Err(Errno::AGAIN | Errno::INTR) => None,
             Err(_) => {
                 self.device.cannot_tell_hits();
                 None
@@ -237,7 +243,9 @@ impl BudgetFile {
         if !current.as_ref().is_some_and(|current| Arc::ptr_eq(current, stale)) {
             return Ok(());
         }
-        let (opened, metadata) = open(&self.device, self.handle.direct, &self.path)?;
+        // The directory may be another one too.
+        self.budget.forget_directory(parent(&self.path));
+        let (opened, metadata) = open(&self.budget, &self.device, self.handle.direct, &self.path)?;
         let stat = Stat::of(&metadata);
         if (stat.size, stat.modified_ns) != (self.stat.size, self.stat.modified_ns) {
             let message = "it was replaced by another version while it was read: run again";
@@ -298,21 +306,30 @@ struct Opened {
 }
 
 /// Opens a file and looks at it, in one request: the answer to an open brings size and time along.
-fn open(device: &Device, direct: bool, path: &Path) -> Result<(Opened, std::fs::Metadata), Error> {
+fn open(
+    budget: &Budget,
+    device: &Device,
+    direct: bool,
+    path: &Path,
+) -> Result<(Opened, std::fs::Metadata), Error> {
     let attempt = |direct: bool| {
-        // Without waiting: the open of a pipe would wait for a writer. Files never wait.
-        let flags = OFlags::NONBLOCK | if direct { OFlags::DIRECT } else { OFlags::empty() };
-        let options = |flags: OFlags| {
-            let mut options = File::options();
-            options.read(true).custom_flags(flags.bits().cast_signed());
-            options
-        };
-        let look = || {
-            let file = options(flags).open(path)?;
-            let metadata = file.metadata()?;
-            Ok((Opened { file, direct }, metadata))
-        };
-        unless_stale(|| device.request(RequestKind::Open, |_| 0, look))
+        unless_stale(|| {
+            let directory = budget.existing_directory(parent(path))?;
+            let name = path.file_name().ok_or(io::ErrorKind::InvalidFilename)?;
+            // Without waiting: the open of a pipe would wait for a writer. Files never wait.
+            let past_cache = if direct { OFlags::DIRECT } else { OFlags::empty() };
+            let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | past_cache;
+            let look = || {
+                let file = File::from(openat(&directory, name, flags, Mode::empty())?);
+                let metadata = file.metadata()?;
+                Ok((Opened { file, direct }, metadata))
+            };
+            let opened = device.request(RequestKind::Open, |_| 0, look);
+            if opened.as_ref().is_err_and(is_stale) {
+                budget.forget_directory(parent(path));
+            }
+            opened
+        })
     };
     let answer = match attempt(direct) {
         // This file system has no way past the page cache.
@@ -428,7 +445,7 @@ mod tests {
     /// A budget that takes everything in `directory` for one class of storage.
     fn budget_of(directory: &Path, class: StorageClass, direct: bool) -> Budget {
         let classes = [(directory.to_owned(), class)].into();
-        Budget::new(Options { classes, direct, ..Options::private() })
+        Budget::new(Options { direct, classes, ..Options::private() })
     }
 
     fn write(budget: &Budget, path: &Path, content: &[u8]) {

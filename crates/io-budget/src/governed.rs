@@ -205,7 +205,9 @@ impl Watch {
         // The kernel counts these requests too, and those of other programs.
         let of_host = self.mount.as_mut().and_then(|it| it.samples(Duration::from_nanos(now)));
         let samples = of_host.unwrap_or_else(|| records.into_iter().map(sample).collect());
-        samples.into_iter().for_each(|sample| self.target.sample(sample));
+        for sample in samples {
+            self.target.sample(sample);
+        }
         self.target.tick(Duration::from_nanos(now));
     }
 }

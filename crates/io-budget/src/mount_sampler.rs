@@ -95,14 +95,14 @@ mod tests {
         file("mountinfo", MOUNTINFO);
         let system = System::new(proc.path().to_owned(), "/nowhere".into());
         let storage = system.storage(50, 0x6969, (0, 60));
-        let mut sampler = MountSampler::new(system, storage);
+        let mut mount = MountSampler::new(system, storage);
         let at = Duration::from_millis;
-        assert_eq!(sampler.samples(at(900)).map(|samples| samples.len()), None, "no counters");
+        assert_eq!(mount.samples(at(900)).map(|samples| samples.len()), None, "no counters");
         file("mountstats", &mountstats(100, 2_000));
-        assert!(sampler.samples(at(1_000)).unwrap().is_empty(), "one reading says nothing");
+        assert!(mount.samples(at(1_000)).unwrap().is_empty(), "one reading says nothing");
         file("mountstats", &mountstats(120, 2_800));
-        assert!(sampler.samples(at(1_100)).unwrap().is_empty(), "too early");
-        let samples = sampler.samples(at(1_400)).unwrap();
+        assert!(mount.samples(at(1_100)).unwrap().is_empty(), "too early");
+        let samples = mount.samples(at(1_400)).unwrap();
         assert_eq!(samples.len(), 20);
         // 20 reads of 40 ms each in 400 ms: two at a time.
         assert_eq!((samples[0].rtt, samples[0].in_flight), (at(40), 2));

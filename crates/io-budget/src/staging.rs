@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use rustix::fs::{Mode, OFlags};
+
 use crate::budget::parent;
 use crate::device::Device;
 use crate::{Budget, Error, RequestKind, Stat, Writer, WriterState};
@@ -17,6 +19,9 @@ pub const STAGING_DIRECTORY: &str = ".gdelt-mill-staging";
 /// Bytes of a file that are held in memory before it is begun to be written, so that most files
 /// are written in one go, one after another.
 const HELD_BYTES: usize = 16 << 20;
+
+/// How often a file is tried to be made in a staging directory that others remove when it is empty.
+const CREATE_ATTEMPTS: usize = 32;
 
 const TEMPORARY_SUFFIX: &str = ".tmp";
 
@@ -206,11 +211,18 @@ fn create(budget: &Budget, data: &Path, target: &Path) -> io::Result<Open> {
 
 fn create_in(budget: &Budget, staging: &Path, temporary: &str) -> io::Result<Open> {
     let path = staging.join(temporary);
-    // Another process may remove the empty staging directory between the two calls.
-    for _ in 0..8 {
-        budget.directory(staging)?;
-        let device = budget.device_of(&path);
-        match device.request(RequestKind::Create, |_| 0, || File::create_new(&path)) {
+    let create = || {
+        let directory = budget.directory(staging)?;
+        let open = || {
+            let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
+            let mode = Mode::from_raw_mode(0o666);
+            Ok(File::from(rustix::fs::openat(&directory, temporary, flags, mode)?))
+        };
+        budget.device_of(&path).request(RequestKind::Create, |_| 0, open)
+    };
+    // Another process may remove the empty staging directory at any moment before.
+    for _ in 0..CREATE_ATTEMPTS {
+        match create() {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 budget.forget_directory(staging);
             }
@@ -346,6 +358,31 @@ mod tests {
         assert_eq!((writes.write, writes.rename, writes.peak_in_flight), (1, 1, 1));
         // The data and the directory.
         assert_eq!(writes.sync, 2);
+    }
+
+    #[test]
+    fn a_staging_directory_that_others_remove_is_made_again() {
+        let root = tempfile::tempdir().unwrap();
+        let staging = root.path().join(STAGING_DIRECTORY);
+        let done = std::sync::atomic::AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !done.load(std::sync::atomic::Ordering::SeqCst) {
+                    let _removed = std::fs::remove_dir(&staging);
+                    std::thread::sleep(Duration::from_micros(100));
+                }
+            });
+            let outcome: Result<Vec<_>, _> = (0..200)
+                .map(|number| {
+                    let budget = Budget::private();
+                    let mut staged = budget.stage(&root.path().join(format!("data/{number}")));
+                    staged.write_all(b"content").unwrap();
+                    staged.publish()
+                })
+                .collect();
+            done.store(true, std::sync::atomic::Ordering::SeqCst);
+            assert_eq!(outcome.unwrap().len(), 200);
+        });
     }
 
     #[test]

@@ -8,7 +8,7 @@ use arrow::array::RecordBatch;
 use io_budget::parquet::ParquetFile;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReader;
 use parquet::file::metadata::RowGroupMetaData;
-use stage::pool::{self, Threads, Window};
+use stage::pool::{self, OPENERS, Threads, Window};
 use stage::{Error, Session};
 
 use crate::columns::{self, DeclaredColumn};
@@ -77,12 +77,17 @@ pub(crate) fn scan<'a, G: Send>(
     let jobs = session.jobs().get();
     let threads = |name, number, items| Threads { name, number, window: Window::of_items(items) };
     thread::scope(|scope| {
-        let opened =
-            pool::map(scope, threads("opener", readers, readers), &population.files, |_| 0, open)?;
+        let opened = pool::map(
+            scope,
+            threads("opener", readers.min(OPENERS), readers),
+            &population.files,
+            |_| 0,
+            open,
+        );
         let pieces = opened.flat_map(pieces);
         let read_ahead = threads("reader", readers, readers + jobs);
-        let loaded = pool::map(scope, read_ahead, pieces, weight, load)?;
-        let looked = pool::map(scope, threads("worker", jobs, 2 * jobs), loaded, |_| 0, look)?;
+        let loaded = pool::map(scope, read_ahead, pieces, weight, load);
+        let looked = pool::map(scope, threads("worker", jobs, 2 * jobs), loaded, |_| 0, look);
         for result in looked {
             let (gathered, is_last) = result?;
             merge(gathered);

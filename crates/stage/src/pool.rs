@@ -3,15 +3,13 @@
 //! Pools are iterators, so that one can feed the next: reading, decoding, writing.
 
 use std::collections::BTreeMap;
-use std::io;
+use std::fmt;
 use std::iter::Fuse;
 use std::num::NonZeroUsize;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, Scope};
 
 use crossbeam_channel::{Receiver, Sender, unbounded};
-
-use crate::Error;
 
 /// How far a pool runs ahead: what is under way or waits to be taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,6 +30,9 @@ impl Window {
     }
 }
 
+/// Threads that open files ahead of those that read them, at most.
+pub const OPENERS: usize = 4;
+
 /// The threads of a pool.
 #[derive(Debug, Clone, Copy)]
 pub struct Threads {
@@ -44,9 +45,10 @@ pub struct Threads {
 }
 
 /// The results of a pool, in the order of its items. Dropped early, it ends the pool.
-#[derive(Debug)]
-pub struct Ordered<R> {
+pub struct Ordered<'scope, R> {
     results: Receiver<Finished<R>>,
+    /// Where no thread was granted: does the next item on the thread that asks for it.
+    alone: Option<Box<dyn FnMut() -> Option<R> + Send + 'scope>>,
     /// Results that came before their turn.
     early: BTreeMap<u64, (u64, R)>,
     next: u64,
@@ -63,18 +65,15 @@ struct Finished<R> {
 /// Starts a pool in `scope`: `work` is done on each item; `weigh` tells the bytes that an item, or
 /// what becomes of it, holds.
 ///
-/// Where the system grants fewer threads than asked for, the work is done by those.
-///
-/// # Errors
-///
-/// [`Error::Internal`] when no thread can be started.
+/// Where the system grants fewer threads than asked for, the work is done by those; where it grants
+/// none, by whoever asks for the results.
 pub fn map<'scope, I, R>(
     scope: &'scope Scope<'scope, '_>,
     threads: Threads,
     items: I,
     weigh: impl Fn(&I::Item) -> u64 + Send + Sync + 'scope,
     work: impl Fn(I::Item) -> R + Send + Sync + 'scope,
-) -> Result<Ordered<R>, Error>
+) -> Ordered<'scope, R>
 where
     I: IntoIterator,
     I::IntoIter: Send + 'scope,
@@ -88,21 +87,15 @@ where
         weigh,
         work,
     });
-    let mut refused = None;
-    let mut started = 0;
+    let mut granted = false;
     for number in 0..threads.number.max(1) {
         let (line, send) = (Arc::clone(&line), send.clone());
         let builder = thread::Builder::new().name(format!("{}-{number}", threads.name));
-        match builder.spawn_scoped(scope, move || line.run(&send)) {
-            Ok(_) => started += 1,
-            Err(error) => refused = Some(error),
-        }
+        granted |= builder.spawn_scoped(scope, move || line.run(&send)).is_ok();
     }
-    if started == 0 {
-        let error = refused.unwrap_or_else(|| io::Error::other("none was asked for"));
-        return Err(Error::Internal(format!("cannot start a thread: {error}")));
-    }
-    Ok(Ordered { results, early: BTreeMap::new(), next: 0, ahead })
+    let alone: Option<Box<dyn FnMut() -> Option<R> + Send + 'scope>> =
+        if granted { None } else { Some(Box::new(move || line.next_alone())) };
+    Ordered { results, alone, early: BTreeMap::new(), next: 0, ahead }
 }
 
 /// Runs `work` over `items` on `threads` threads and hands each result to `deliver`, on the
@@ -111,9 +104,8 @@ where
 ///
 /// # Errors
 ///
-/// The first error of `deliver`; items not begun by then are not begun. [`Error::Internal`] when
-/// no thread can be started.
-pub fn map_ordered<T: Send, R: Send, E: From<Error>>(
+/// The first error of `deliver`; items not begun by then are not begun.
+pub fn map_ordered<T: Send, R: Send, E>(
     threads: NonZeroUsize,
     items: impl IntoIterator<Item = T, IntoIter: Send>,
     work: impl Fn(T) -> R + Send + Sync,
@@ -124,13 +116,16 @@ pub fn map_ordered<T: Send, R: Send, E: From<Error>>(
         return items.into_iter().map(work).try_for_each(deliver);
     }
     let threads = Threads { name: "worker", number, window: Window::of_items(number * 2) };
-    thread::scope(|scope| map(scope, threads, items, |_| 0, work)?.try_for_each(deliver))
+    thread::scope(|scope| map(scope, threads, items, |_| 0, work).try_for_each(deliver))
 }
 
-impl<R> Iterator for Ordered<R> {
+impl<R> Iterator for Ordered<'_, R> {
     type Item = R;
 
     fn next(&mut self) -> Option<R> {
+        if let Some(next) = &mut self.alone {
+            return next();
+        }
         loop {
             if let Some((weight, result)) = self.early.remove(&self.next) {
                 self.next += 1;
@@ -145,7 +140,13 @@ impl<R> Iterator for Ordered<R> {
     }
 }
 
-impl<R> Drop for Ordered<R> {
+impl<R> fmt::Debug for Ordered<'_, R> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Ordered").field("next", &self.next).finish_non_exhaustive()
+    }
+}
+
+impl<R> Drop for Ordered<'_, R> {
     fn drop(&mut self) {
         self.ahead.close();
     }
@@ -178,6 +179,17 @@ impl<I: Iterator, W: Fn(&I::Item) -> u64, F> Line<I, W, F> {
             }
         }
         closing.armed = false;
+    }
+
+    /// The next result, made by the thread that asks.
+    fn next_alone<R>(&self) -> Option<R>
+    where
+        F: Fn(I::Item) -> R,
+    {
+        let mut source = self.source.lock().unwrap_or_else(PoisonError::into_inner);
+        let item = source.items.next()?;
+        drop(source);
+        Some((self.work)(item))
     }
 
     /// The next item, once there is room for it. Items are taken one after another, so that the
@@ -266,6 +278,7 @@ impl Drop for CloseOnDrop<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Error;
     use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::SeqCst};
     use std::time::Duration;
 
@@ -315,7 +328,7 @@ mod tests {
                 most.fetch_max(held.fetch_add(weight, SeqCst) + weight, SeqCst);
                 weight
             };
-            let results = map(scope, pool, weights, |weight| *weight, work).unwrap();
+            let results = map(scope, pool, weights, |weight| *weight, work);
             for weight in results {
                 std::thread::sleep(Duration::from_millis(2));
                 held.fetch_sub(weight, SeqCst);
@@ -329,12 +342,12 @@ mod tests {
     fn pools_feed_one_another_in_order() {
         let sum = std::thread::scope(|scope| {
             let pool = |name, number| Threads { name, number, window: Window::of_items(3) };
-            let read = map(scope, pool("read", 2), 0..500_u64, |_| 0, |item| item + 1)?;
-            let made = map(scope, pool("make", 3), read, |_| 0, |item| item * 2)?;
-            let written = map(scope, pool("write", 1), made, |_| 0, |item| item)?;
-            Ok::<_, Error>(written.collect::<Vec<_>>())
+            let read = map(scope, pool("read", 2), 0..500_u64, |_| 0, |item| item + 1);
+            let made = map(scope, pool("make", 3), read, |_| 0, |item| item * 2);
+            let written = map(scope, pool("write", 1), made, |_| 0, |item| item);
+            written.collect::<Vec<_>>()
         });
-        assert_eq!(sum.unwrap(), (1..=500).map(|item| item * 2).collect::<Vec<_>>());
+        assert_eq!(sum, (1..=500).map(|item| item * 2).collect::<Vec<_>>());
     }
 
     #[test]

@@ -2,7 +2,6 @@
 
 use std::fmt::Display;
 use std::io::{IsTerminal as _, Write as _};
-use std::time::Duration;
 
 use anstyle::{AnsiColor, Style};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -81,7 +80,8 @@ impl Printer {
             bar.set_style(style);
         }
         bar.set_message(unit);
-        bar.enable_steady_tick(Duration::from_millis(250));
+        // It moves when a step is done: a ticker is a thread, which not every system grants.
+        bar.tick();
         Bar { bar: bar.clone() }
     }
 
@@ -110,7 +110,6 @@ impl Bar {
 
 impl Drop for Bar {
     fn drop(&mut self) {
-        self.bar.disable_steady_tick();
         self.bar.finish_and_clear();
     }
 }

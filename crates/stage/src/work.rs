@@ -216,7 +216,7 @@ impl Options {
 
 /// Runs the tasks that are not up to date: reads ahead, makes outputs on the workers, lets them
 /// appear in the order of the tasks, records each in the ledger, and adds what happened to the
-/// summary. `read` gets what `make` begins with, on threads of its own.
+/// summary. `read` gets what `produce` begins with, on threads of its own.
 ///
 /// # Errors
 ///
@@ -228,7 +228,7 @@ pub fn run<T: Send>(
     options: Options,
     summary: &mut Summary,
     read: impl Fn(&Task) -> Result<T, TaskError> + Send + Sync,
-    make: impl Fn(&Task, T, Crew<'_>) -> Result<Made, TaskError> + Send + Sync,
+    produce: impl Fn(&Task, T, Crew<'_>) -> Result<Made, TaskError> + Send + Sync,
 ) -> Result<(), Error> {
     refuse_one_output_of_two(&tasks)?;
     refuse_input_as_output(&tasks)?;
@@ -258,8 +258,8 @@ pub fn run<T: Send>(
             let input = go_on().and_then(|()| read(&task));
             (task, input)
         };
-        let make_output = |(task, input): (Task, Result<T, TaskError>)| {
-            let made = input.and_then(|input| go_on().and_then(|()| make(&task, input, crew)));
+        let produce_output = |(task, input): (Task, Result<T, TaskError>)| {
+            let made = input.and_then(|input| go_on().and_then(|()| produce(&task, input, crew)));
             left.fetch_sub(1, Relaxed);
             (task, made)
         };
@@ -268,11 +268,11 @@ pub fn run<T: Send>(
             let recorded = ledgers.record(&task, &finished);
             (task, finished, recorded)
         };
-        let read = pool::map(scope, threads.read, tasks, Task::input_bytes, read_input)?;
+        let read = pool::map(scope, threads.read, tasks, Task::input_bytes, read_input);
         let made =
-            pool::map(scope, threads.make, read, |(task, _)| task.input_bytes(), make_output)?;
+            pool::map(scope, threads.make, read, |(task, _)| task.input_bytes(), produce_output);
         let written =
-            pool::map(scope, threads.write, made, |(task, _)| task.input_bytes(), publish_output)?;
+            pool::map(scope, threads.write, made, |(task, _)| task.input_bytes(), publish_output);
         for (task, finished, recorded) in written {
             recorded?;
             bar.advance(1);
@@ -639,5 +639,22 @@ fn record(task: &Task, outcome: Outcome, rows_by_input: &[u64]) -> Record {
         finished_ns: i64::try_from(now).unwrap_or(i64::MAX),
         tool: crate::VERSION.to_owned(),
         parts: Vec::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn threads_are_shared_out_once_fewer_tasks_are_left_than_there_are_threads() {
+        let threads = |jobs: usize, left: usize| {
+            let left = AtomicUsize::new(left);
+            Crew { jobs: NonZeroUsize::new(jobs).unwrap(), left: &left }.threads().get()
+        };
+        assert_eq!([threads(8, 400), threads(8, 8), threads(8, 5)], [1, 1, 1]);
+        assert_eq!([threads(8, 4), threads(8, 2), threads(8, 1)], [2, 4, 8]);
+        // The last task may ask after it was counted as made.
+        assert_eq!(threads(8, 0), 8);
     }
 }

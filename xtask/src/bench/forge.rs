@@ -79,6 +79,10 @@ impl Forge {
                 directory: work.clone(),
             };
             run_to_success(launch, &work)?;
+            // Its marks of finished zips would leave a measured run nothing to do.
+            let raw = data.join(folder(dataset)).join("raw");
+            fs::remove_dir_all(&raw)?;
+            copy(&mill.raw(dataset), &raw)?;
         }
         // It leaves its default settings there when it finds none.
         let settings = fs::read_to_string(work.join("config/settings.yaml"))

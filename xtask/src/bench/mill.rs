@@ -10,7 +10,6 @@ use anyhow::{Context as _, Result, ensure};
 
 use super::run::{Launch, run_to_success};
 use super::scenario::{REQUIRED_COLUMN, ROWS, Scenario};
-use super::share::Place;
 use super::tree::{Inputs, copy, data_files};
 
 /// The datasets that the scenarios need.
@@ -100,18 +99,9 @@ pub(super) struct Mill {
     settings: PathBuf,
     work: PathBuf,
     inputs: Vec<(Scenario, Inputs)>,
-    /// What the last warm-up left.
-    known: Option<Known>,
+    /// Where the last warm-up left what it measured.
+    known: Option<PathBuf>,
     runs: usize,
-}
-
-/// What a run measured of the idle share.
-#[derive(Debug)]
-struct Known {
-    /// Where it is remembered.
-    state: PathBuf,
-    /// Names for the share that stand in the names of files there.
-    names: [String; 2],
 }
 
 impl Mill {
@@ -141,8 +131,8 @@ impl Mill {
             ("convert", DATASETS.map(|dataset| format!("--dataset={dataset}")).to_vec()),
             ("sample", sample_flags("events-15min", "indexed", &root.join(EVENTS))),
         ] {
-            let state = mill.new_state();
-            let launch = mill.launch(stage, &root, &state, "prepare", flags);
+            let memory = mill.new_memory();
+            let launch = mill.launch(stage, &root, &memory, "prepare", flags);
             run_to_success(launch, &mill.work)?;
         }
         for &scenario in Scenario::all() {
@@ -174,26 +164,29 @@ impl Mill {
         self.root.join(EVENTS)
     }
 
-    /// A run that leaves what it measures of the idle share for later runs with [`Idle::Known`].
-    pub(super) fn warm_up(&mut self, scenario: Scenario, place: &Place) -> Result<Vec<Launch>> {
-        let setting = Setting { processes: 1, reads: Reads::Auto(Idle::Unknown) };
-        let launches = self.launches(scenario, setting, place)?;
-        self.known = Some(Known { state: self.state(), names: self.names(place) });
+    /// A run that leaves what it measures of the idle share, and what is known of it, for later
+    /// runs with [`Idle::Known`].
+    pub(super) fn warm_up(&mut self, scenario: Scenario, mount: &Path) -> Result<Vec<Launch>> {
+        let idle = if self.known.is_some() { Idle::Known } else { Idle::Unknown };
+        let setting = Setting { processes: 1, reads: Reads::Auto(idle) };
+        let launches = self.launches(scenario, setting, mount)?;
+        self.known = Some(self.memory());
         Ok(launches)
     }
 
-    /// The processes of a run of `scenario` on the archive that is mounted at `place`.
+    /// The processes of a run of `scenario` on the archive at `mount`.
     pub(super) fn launches(
         &mut self,
         scenario: Scenario,
         setting: Setting,
-        place: &Place,
+        mount: &Path,
     ) -> Result<Vec<Launch>> {
-        let state = self.new_state();
+        let memory = self.new_memory();
         let key = self.key();
-        let mount = place.path.as_path();
         if setting.idle() == Idle::Known {
-            self.recall(&state, &self.names(place))?;
+            // A copy, so that one run does not teach the next.
+            let known = self.known.as_ref().context("there was no warm-up run")?;
+            copy(known, &memory).context("the warm-up run did not remember the idle latency")?;
         }
         let reads = match setting.reads {
             Reads::AtMost(number) => number.to_string(),
@@ -206,13 +199,14 @@ impl Mill {
         }
         let stage = stage(scenario);
         if setting.processes == 1 {
-            return Ok(vec![self.launch(stage, mount, &state, &key, flags)]);
+            return Ok(vec![self.launch(stage, mount, &memory, &key, flags)]);
         }
         let raw = Path::new("gkg-v2").join("raw");
         let files = data_files(&self.root.join(&raw))?;
         let share = files.len().div_ceil(setting.processes).max(1);
         let launch = |files: &[PathBuf]| {
-            let mut launch = self.launch(stage, mount, &state, &key, flags.clone());
+            let mut launch = self.launch(stage, mount, &memory, &key, flags.clone());
+            launch.arguments.extend(["--out-dir".into(), mount.join("gkg-v2/converted").into()]);
             let names = files.iter().filter_map(|file| file.file_name());
             launch.arguments.extend(names.map(|name| mount.join(&raw).join(name).into()));
             launch
@@ -224,7 +218,7 @@ impl Mill {
         &self,
         stage: &str,
         root: &Path,
-        state: &Path,
+        memory: &Path,
         key: &str,
         flags: Vec<String>,
     ) -> Launch {
@@ -234,7 +228,7 @@ impl Mill {
             program: self.binaries.join(format!("gdelt-{stage}")),
             arguments,
             variables: vec![
-                ("XDG_STATE_HOME", state.into()),
+                ("XDG_STATE_HOME", memory.into()),
                 // Runs one after another are to know nothing of each other.
                 ("GDELT_MILL_IO__BUDGET_KEY", key.into()),
             ],
@@ -243,39 +237,17 @@ impl Mill {
     }
 
     /// A place for what a run remembers that no run used before.
-    fn new_state(&mut self) -> PathBuf {
+    fn new_memory(&mut self) -> PathBuf {
         self.runs += 1;
-        self.state()
+        self.memory()
     }
 
-    fn state(&self) -> PathBuf {
+    fn memory(&self) -> PathBuf {
         self.work.join(format!("state-{}", self.runs))
     }
 
     fn key(&self) -> String {
         format!("bench-{}-{}", std::process::id(), self.runs)
-    }
-
-    /// Names under which this run may remember what it measures.
-    fn names(&self, place: &Place) -> [String; 2] {
-        [format!("mount-{}", place.id), self.key()]
-    }
-
-    /// Lays down what the warm-up remembered where the run with these names looks for it.
-    fn recall(&self, state: &Path, names: &[String; 2]) -> Result<()> {
-        let known = self.known.as_ref().context("there was no warm-up run")?;
-        let to = state.join("gdelt-mill");
-        copy(&known.state.join("gdelt-mill"), &to).context("the warm-up run remembered nothing")?;
-        let mut recalled = 0;
-        for entry in fs::read_dir(&to)? {
-            let file = entry?.file_name().to_string_lossy().into_owned();
-            for (old, new) in known.names.iter().zip(names).filter(|(old, _)| file.contains(*old)) {
-                fs::rename(to.join(&file), to.join(file.replace(old.as_str(), new)))?;
-                recalled += 1;
-            }
-        }
-        ensure!(recalled > 0, "the warm-up run did not remember the idle latency");
-        Ok(())
     }
 }
 

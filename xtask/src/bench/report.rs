@@ -92,8 +92,10 @@ impl Record {
         self.seen.load.metadata.requests / self.input_files.max(1) as f64
     }
 
+    /// Whether a process failed, or there was nothing to do for it.
     fn failed(&self) -> bool {
-        self.seen.exit_codes.iter().any(|code| *code != Some(0))
+        let did_nothing = self.seen.load.reads.requests == 0.0;
+        did_nothing || self.seen.exit_codes.iter().any(|code| *code != Some(0))
     }
 }
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, ensure};
 use serde::Serialize;
 use serde_json::Value;
-use slowfs::mounted::{Mounted, mount_id};
+use slowfs::mounted::Mounted;
 
 use super::run::{self, Launch};
 use super::tree::Inputs;
@@ -24,14 +24,6 @@ pub(super) struct Share {
     mount: PathBuf,
     log: PathBuf,
     outputs: PathBuf,
-}
-
-/// A mount.
-#[derive(Debug)]
-pub(super) struct Place {
-    pub(super) path: PathBuf,
-    /// As the kernel numbers mounts.
-    pub(super) id: u64,
 }
 
 /// What was seen of a run.
@@ -92,6 +84,11 @@ impl Share {
         Ok(share)
     }
 
+    /// Where programs find it.
+    pub(super) fn mount_point(&self) -> &Path {
+        &self.mount
+    }
+
     /// Leaves the share to its other users for a while.
     pub(super) fn watch(&self, users: u32, time: Duration) -> Result<Load> {
         let mounted = self.mount(users, 0)?;
@@ -100,20 +97,19 @@ impl Share {
         load(&fs::read_to_string(&self.log)?)
     }
 
-    /// Lets programs, which `launches` tells for the mount, work at once on a fresh mount with
-    /// copies of `inputs`; `repeat` decides the device's noise.
+    /// Lets programs work at once on a fresh mount with copies of `inputs`; `repeat` decides the
+    /// device's noise.
     pub(super) fn run(
         &self,
         inputs: &Inputs,
         users: u32,
         repeat: usize,
-        launches: impl FnOnce(&Place) -> Result<Vec<Launch>>,
+        launches: &[Launch],
     ) -> Result<Seen> {
         fs::remove_dir_all(&self.backing)?;
         inputs.copy_to(&self.backing)?;
         let mounted = self.mount(users, repeat)?;
-        let place = Place { path: self.mount.clone(), id: mount_id(&self.mount)? };
-        let ended = run::run(&launches(&place)?, &self.outputs)?;
+        let ended = run::run(launches, &self.outputs)?;
         drop(mounted);
         let log = fs::read_to_string(&self.log)?;
         Ok(Seen {
@@ -189,6 +185,8 @@ fn mean(values: &[f64], weights: &[f64]) -> f64 {
 
 #[cfg(test)]
 mod tests {
+    use std::fmt::Write as _;
+
     use super::*;
 
     fn log(rows: &[[f64; 5]]) -> String {
@@ -196,13 +194,13 @@ mod tests {
         let mut text = String::from("seconds");
         for class in classes {
             for part in ["ops", "mb_s", "rtt_avg_ms", "inflight_avg", "inflight_max"] {
-                text.push_str(&format!(",{class}_{part}"));
+                write!(text, ",{class}_{part}").unwrap();
             }
         }
         for [seconds, requests, rate, rtt, in_flight] in rows {
-            text.push_str(&format!("\n{seconds}"));
+            write!(text, "\n{seconds}").unwrap();
             for _ in classes {
-                text.push_str(&format!(",{requests},{rate},{rtt},{in_flight},{in_flight}"));
+                write!(text, ",{requests},{rate},{rtt},{in_flight},{in_flight}").unwrap();
             }
         }
         text
@@ -227,7 +225,8 @@ mod tests {
     fn the_worst_mean_is_of_five_seconds() {
         let mut rows = [[1.0, 1.0, 1.0, 10.0, 1.0]; 8];
         rows[6][3] = 60.0;
-        assert_eq!(load(&log(&rows)).unwrap().reads.worst_rtt_ms, 20.0);
+        let worst = load(&log(&rows)).unwrap().reads.worst_rtt_ms;
+        assert!((worst - 20.0).abs() < 1e-9, "{worst}");
     }
 
     #[test]

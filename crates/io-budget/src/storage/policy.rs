@@ -123,9 +123,8 @@ fn lanes(class: StorageClass, cpus: NonZeroUsize) -> (LanePolicy, LanePolicy) {
         StorageClass::Hdd => (auto(2, 4, 2), fixed(count(1))),
         StorageClass::Nfs => (auto(2, 4, 2), fixed(count(2))),
         StorageClass::Smb => (auto(2, 8, 2), fixed(count(2))),
-        StorageClass::Fuse => (auto(4, 16, 2), fixed(count(2))),
         StorageClass::ObjectStore => (auto(16, 64, 16), fixed(count(16))),
-        StorageClass::Parallel => (auto(4, 16, 2), fixed(count(2))),
+        StorageClass::Fuse | StorageClass::Parallel => (auto(4, 16, 2), fixed(count(2))),
         StorageClass::Unknown => (auto(4, 8, 2), fixed(count(2))),
     }
 }
