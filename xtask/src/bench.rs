@@ -203,7 +203,7 @@ impl Session<'_> {
         for scenario in first.into_iter().chain([scenario]) {
             eprintln!("==> {scenario}: a run that measures the idle latency");
             let launches = self.mill.warm_up(scenario, self.share.mount_point())?;
-            let seen = self.share.run(&self.mill.inputs(scenario), 0, 0, &launches)?;
+            let seen = self.share.run(&self.mill.inputs(scenario), 0, &launches)?;
             let failed = seen.exit_codes.iter().any(|code| *code != Some(0));
             ensure!(!failed, "it failed: {}", seen.words.concat());
             self.warm = true;
@@ -236,7 +236,7 @@ impl Session<'_> {
             }
             (Contender::Forge(_), None) => bail!("there is no gdeltforge to run"),
         };
-        let seen = self.share.run(&inputs, users, repeat, &launches)?;
+        let seen = self.share.run(&inputs, users, &launches)?;
         ensure!(!self.stop.load(Relaxed), "stopped by a signal");
         Ok(Record {
             stage: scenario.to_string(),

@@ -369,7 +369,7 @@ mod tests {
             scope.spawn(|| {
                 while !done.load(std::sync::atomic::Ordering::SeqCst) {
                     let _removed = std::fs::remove_dir(&staging);
-                    std::thread::sleep(Duration::from_micros(100));
+                    std::thread::sleep(Duration::from_millis(1));
                 }
             });
             let outcome: Result<Vec<_>, _> = (0..200)

@@ -91,24 +91,17 @@ impl Share {
 
     /// Leaves the share to its other users for a while.
     pub(super) fn watch(&self, users: u32, time: Duration) -> Result<Load> {
-        let mounted = self.mount(users, 0)?;
+        let mounted = self.mount(users)?;
         thread::sleep(time);
         drop(mounted);
         load(&fs::read_to_string(&self.log)?)
     }
 
-    /// Lets programs work at once on a fresh mount with copies of `inputs`; `repeat` decides the
-    /// device's noise.
-    pub(super) fn run(
-        &self,
-        inputs: &Inputs,
-        users: u32,
-        repeat: usize,
-        launches: &[Launch],
-    ) -> Result<Seen> {
+    /// Lets programs work at once on a fresh mount with copies of `inputs`.
+    pub(super) fn run(&self, inputs: &Inputs, users: u32, launches: &[Launch]) -> Result<Seen> {
         fs::remove_dir_all(&self.backing)?;
         inputs.copy_to(&self.backing)?;
-        let mounted = self.mount(users, repeat)?;
+        let mounted = self.mount(users)?;
         let ended = run::run(launches, &self.outputs)?;
         drop(mounted);
         let log = fs::read_to_string(&self.log)?;
@@ -122,12 +115,11 @@ impl Share {
         })
     }
 
-    fn mount(&self, users: u32, seed: usize) -> Result<Mounted> {
+    fn mount(&self, users: u32) -> Result<Mounted> {
         let options = [
             String::from("--profile=nfs-hdd-1gbe"),
             String::from("--max-request-kib=1024"),
             format!("--bg-users={users}"),
-            format!("--seed={seed}"),
             format!("--csv={}", self.log.display()),
         ];
         Mounted::start(&self.program, &self.backing, &self.mount, options)
