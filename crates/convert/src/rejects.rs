@@ -128,11 +128,13 @@ impl RejectsDirectory {
     /// Looks which files earlier runs left, and removes what killed ones did not finish.
     pub(crate) fn open(session: &Session, catalog: &Path) -> Result<Self, Error> {
         let (budget, directory) = (&session.budget, catalog.join("rejects"));
-        if !session.dry_run {
-            budget.sweep(&directory)?;
-        }
         let present = match budget.list(&directory, |name| name.ends_with(".parquet")) {
-            Ok(entries) => entries.into_iter().map(|entry| entry.name).collect(),
+            Ok(entries) => {
+                if !session.dry_run {
+                    budget.sweep(&directory)?;
+                }
+                entries.into_iter().map(|entry| entry.name).collect()
+            }
             Err(error) if error.is_not_found() => HashSet::new(),
             Err(error) => return Err(error.into()),
         };

@@ -33,20 +33,20 @@ impl AppendFile {
         Ok(Self { budget: budget.clone(), device, path: path.to_owned(), file })
     }
 
-    /// Appends one record in one write, so that a reader sees it whole or, at the very end of the
+    /// Appends records in one write, so that a reader sees them whole or, at the very end of the
     /// file after a crash, cut.
     ///
     /// # Errors
     ///
     /// [`Error`] when the write fails or is cut short.
-    pub fn append(&mut self, record: &[u8]) -> Result<(), Error> {
+    pub fn append(&mut self, records: &[u8]) -> Result<(), Error> {
         let file = &mut self.file;
         self.device
             .request(
                 RequestKind::Write,
                 |written| *written as u64,
-                || match file.write(record)? {
-                    written if written == record.len() => Ok(written),
+                || match file.write(records)? {
+                    written if written == records.len() => Ok(written),
                     _ => Err(io::ErrorKind::WriteZero.into()),
                 },
             )

@@ -13,6 +13,7 @@ use bytes::Bytes;
 
 use crate::counters::LaneCounters;
 use crate::device::Device;
+use crate::file::KnownPages;
 use crate::places::Places;
 use crate::storage::StorageClass;
 use crate::usage::Usage;
@@ -20,6 +21,9 @@ use crate::{
     AppendFile, BudgetFile, Error, IoReport, LaneReport, Options, RequestKind, STAGING_DIRECTORY,
     StagedFile, StorageReport,
 };
+
+/// Files of which it is remembered what was read, before those that are closed are forgotten.
+const KNOWN_FILES: usize = 10_000;
 
 /// Threads that look at the files of one directory, at most, and the files that are worth one.
 const STAT_THREADS: usize = 8;
@@ -46,6 +50,8 @@ struct Shared {
     /// Where files for a data directory are staged.
     staging: Mutex<HashMap<PathBuf, PathBuf>>,
     swept: Mutex<HashSet<PathBuf>>,
+    /// What was read of files that are open, or were lately, by device and inode.
+    known_pages: Mutex<HashMap<(u64, u64), Arc<KnownPages>>>,
 }
 
 impl Drop for Shared {
@@ -111,6 +117,7 @@ impl Budget {
             directories: Mutex::default(),
             staging: Mutex::default(),
             swept: Mutex::default(),
+            known_pages: Mutex::default(),
         };
         Self { shared: Arc::new(shared) }
     }
@@ -465,6 +472,15 @@ impl Budget {
     pub(crate) fn forget_directory(&self, directory: &Path) {
         let mut known = self.shared.directories.lock().unwrap_or_else(PoisonError::into_inner);
         known.remove(directory);
+    }
+
+    /// What was read of a file before, in this process.
+    pub(crate) fn known_pages(&self, metadata: &std::fs::Metadata) -> Arc<KnownPages> {
+        let mut files = self.shared.known_pages.lock().unwrap_or_else(PoisonError::into_inner);
+        if files.len() >= KNOWN_FILES {
+            files.retain(|_, known| Arc::strong_count(known) > 1);
+        }
+        Arc::clone(files.entry(Stat::of(metadata).identity).or_default())
     }
 
     /// Whether this is the first call for `directory`.

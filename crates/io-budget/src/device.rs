@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 
 use crate::counters::LaneCounters;
-use crate::gate::Gate;
+use crate::gate::{Gate, Permit};
 use crate::governed::Governed;
 use crate::host_share::{HostDirectory, Slots};
 use crate::options::{Limit, Options};
@@ -28,6 +28,8 @@ pub(crate) struct Device {
     policy: Policy,
     reads: Lane,
     writes: Lane,
+    /// Files that are read from beginning to end at once.
+    streams: Gate,
     /// Whether the page cache can be asked without waiting; cleared by the first answer that it
     /// cannot.
     tells_hits: AtomicBool,
@@ -35,6 +37,9 @@ pub(crate) struct Device {
     directories: Mutex<BTreeSet<PathBuf>>,
     shared: Result<PathBuf, String>,
 }
+
+/// The right to read a file from beginning to end; given back when dropped.
+pub(crate) type Stream<'device> = Permit<'device>;
 
 /// One of the two kinds of requests.
 #[derive(Debug)]
@@ -65,8 +70,10 @@ impl Device {
         let lane = |name, limit, policy: &LanePolicy| {
             Lane::new(name, limit, policy, &storage, options, directory)
         };
+        let reads = lane("reads", options.reads, &policy.reads);
         Self {
-            reads: lane("reads", options.reads, &policy.reads),
+            streams: Gate::new(reads.limit.now()),
+            reads,
             writes: lane("writes", options.writes, &policy.writes),
             policy,
             tells_hits: AtomicBool::new(true),
@@ -98,6 +105,7 @@ impl Device {
         let Some(reads) = self.reads.limit.governed() else { return };
         reads.tick();
         self.reads.gate.set_limit(reads.limit());
+        self.streams.set_limit(reads.limit());
         let writes = match self.writes.limit {
             // What a probe sends is to be alone.
             _ if reads.is_probing() => 0,
@@ -112,6 +120,12 @@ impl Device {
     pub(crate) fn most(&self, writes: bool) -> usize {
         let lane = if writes { &self.writes } else { &self.reads };
         lane.limit.most()
+    }
+
+    /// Waits for a turn to read a whole file. There are as many as reads may be in flight: files
+    /// that are read in turns, a request of each, make a disk seek and are all ready late.
+    pub(crate) fn stream(&self) -> Stream<'_> {
+        self.streams.enter()
     }
 
     /// Notes a directory that stands here.

@@ -1,5 +1,6 @@
 //! Positioned reads of one open file.
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, IoSliceMut};
 use std::ops::Range;
@@ -37,6 +38,8 @@ pub struct BudgetFile {
     path: PathBuf,
     handle: Handle,
     stat: Stat,
+    /// What was read of it before.
+    known: Arc<KnownPages>,
     /// Whether nobody will read the file again soon.
     once: bool,
     /// Whether some of it was read from the storage, not from the page cache.
@@ -49,6 +52,40 @@ struct Handle {
     /// None only while the file is being closed.
     current: Mutex<Option<Arc<File>>>,
     direct: bool,
+}
+
+/// The parts of a file that were read and are probably in the page cache. A request that reached
+/// across one would leave as two at once, around it.
+#[derive(Debug, Default)]
+pub(crate) struct KnownPages {
+    /// Beginning and end of each, apart from one another, multiples of a page.
+    parts: Mutex<BTreeMap<u64, u64>>,
+}
+
+impl KnownPages {
+    /// Bytes from `offset` to the next beginning or end of a part.
+    fn next_edge(&self, offset: u64) -> u64 {
+        let parts = self.parts.lock().unwrap_or_else(PoisonError::into_inner);
+        let within = parts.range(..=offset).next_back().filter(|(_, end)| **end > offset);
+        let edge = within.map(|(_, end)| *end);
+        let edge = edge.or_else(|| parts.range(offset..).next().map(|(start, _)| *start));
+        edge.map_or(u64::MAX, |edge| edge - offset)
+    }
+
+    fn add(&self, part: Range<u64>) {
+        let page = ALIGNMENT as u64;
+        let (mut start, mut end) =
+            (part.start - part.start % page, part.end.next_multiple_of(page));
+        let mut parts = self.parts.lock().unwrap_or_else(PoisonError::into_inner);
+        while let Some((other, its_end)) =
+            parts.range(..=end).next_back().map(|(start, end)| (*start, *end))
+            && its_end >= start
+        {
+            parts.remove(&other);
+            (start, end) = (start.min(other), end.max(its_end));
+        }
+        parts.insert(start, end);
+    }
 }
 
 impl BudgetFile {
@@ -77,6 +114,7 @@ impl BudgetFile {
             device,
             path: path.to_owned(),
             handle: Handle { current: Mutex::new(Some(Arc::new(file))), direct },
+            known: budget.known_pages(&metadata),
             stat: Stat::of(&metadata),
             once: false,
             brought_in: AtomicBool::new(false),
@@ -142,6 +180,7 @@ impl BudgetFile {
     /// [`Error`] when a read fails or the file has become shorter.
     pub fn read_all(&self) -> Result<Bytes, Error> {
         self.device.read_counters().record_file_read();
+        let _turn = self.device.stream();
         self.read(0..self.stat.size)
     }
 
@@ -177,9 +216,11 @@ impl BudgetFile {
         let begin = buffer.as_ptr().align_offset(alignment);
         let mut done = 0;
         while done < wanted {
-            let end = length.min(done + self.device.policy().request_bytes);
-            let unit = &mut buffer[begin + done..begin + end];
             let offset = first + done as u64;
+            let unit = self.device.policy().request_bytes;
+            let unit = memory(self.known.next_edge(offset))?.min(unit);
+            let end = length.min(done.saturating_add(unit));
+            let unit = &mut buffer[begin + done..begin + end];
             match self.read_unit(unit, offset)? {
                 0 => {
                     let message = format!("the file ends at byte {offset}, it has become shorter");
@@ -188,6 +229,7 @@ impl BudgetFile {
                 read => done += read,
             }
         }
+        self.known.add(first..first + wanted as u64);
         Ok(Bytes::from(buffer).slice(begin + skip..begin + wanted))
     }
 
@@ -411,6 +453,19 @@ mod tests {
     use super::*;
     use crate::Options;
     use proptest::prelude::*;
+
+    #[test]
+    fn a_request_ends_where_something_known_begins_or_ends() {
+        let known = KnownPages::default();
+        assert_eq!(known.next_edge(5), u64::MAX);
+        known.add(10_000..10_001);
+        known.add(20_000..30_000);
+        assert_eq!((known.next_edge(0), known.next_edge(8_192)), (8_192, 4_096));
+        assert_eq!((known.next_edge(12_288), known.next_edge(20_480)), (4_096, 12_288));
+        assert_eq!(known.next_edge(32_768), u64::MAX);
+        known.add(12_288..16_384);
+        assert_eq!(known.next_edge(8_192), 32_768 - 8_192, "what touches is one part");
+    }
 
     #[test]
     fn near_ranges_are_one_span_and_far_ones_are_not() {

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use io_budget::{AppendFile, Budget, Writer};
 
@@ -14,6 +15,10 @@ pub(super) const MERGED_SUFFIX: &str = ".merged.jsonl.zst";
 
 /// Segments open at once; the least recently begun one is closed for another.
 const OPEN_AT_MOST: usize = 16;
+
+/// Records that follow one another within this time are written together: where each write is a
+/// request to the storage, small files would cost one more each.
+const TOGETHER: Duration = Duration::from_secs(1);
 
 /// Records finished work. May be shared by threads.
 #[derive(Debug)]
@@ -34,6 +39,33 @@ struct Segment {
     file: AppendFile,
     closed_path: PathBuf,
     order: u64,
+    /// Lines that are not written yet.
+    pending: Vec<u8>,
+    written: Option<Instant>,
+}
+
+impl Segment {
+    fn append(&mut self, line: &[u8]) -> Result<(), Error> {
+        self.pending.extend_from_slice(line);
+        if self.written.is_none_or(|written| written.elapsed() >= TOGETHER) {
+            self.write()?;
+        }
+        Ok(())
+    }
+
+    fn write(&mut self) -> Result<(), Error> {
+        if !self.pending.is_empty() {
+            self.file.append(&self.pending)?;
+            self.pending.clear();
+            self.written = Some(Instant::now());
+        }
+        Ok(())
+    }
+
+    fn close(mut self) -> Result<(), Error> {
+        self.write()?;
+        Ok(self.file.close_as(&self.closed_path)?)
+    }
 }
 
 impl LedgerWriter {
@@ -42,7 +74,8 @@ impl LedgerWriter {
         Self { budget, directory, open: Mutex::default() }
     }
 
-    /// Records that an output was published, or that it could not be.
+    /// Records that an output was published, or that it could not be. What is recorded within a
+    /// second is written together, at the next record after it or when the ledger is closed.
     ///
     /// # Errors
     ///
@@ -60,7 +93,7 @@ impl LedgerWriter {
             segments.by_month.insert(month.clone(), segment);
         }
         match segments.by_month.get_mut(&month) {
-            Some(segment) => Ok(segment.file.append(&line)?),
+            Some(segment) => segment.append(&line),
             None => Ok(()),
         }
     }
@@ -73,10 +106,7 @@ impl LedgerWriter {
     /// this process is gone.
     pub fn close(self) -> Result<(), Error> {
         let segments = self.open.into_inner().unwrap_or_else(PoisonError::into_inner);
-        for segment in segments.by_month.into_values() {
-            segment.file.close_as(&segment.closed_path)?;
-        }
-        Ok(())
+        segments.by_month.into_values().try_for_each(Segment::close)
     }
 
     fn begin(&self, month: &str, order: u64) -> Result<Segment, Error> {
@@ -84,7 +114,7 @@ impl LedgerWriter {
         let directory = self.directory.join(month);
         let file = self.budget.append(&directory.join(format!("{writer}{OPEN_SUFFIX}")))?;
         let closed_path = directory.join(format!("{writer}{CLOSED_SUFFIX}"));
-        Ok(Segment { file, closed_path, order })
+        Ok(Segment { file, closed_path, order, pending: Vec::new(), written: None })
     }
 }
 
@@ -94,7 +124,7 @@ impl Segments {
         if let Some(month) = oldest.map(|(month, _)| month.clone())
             && let Some(segment) = self.by_month.remove(&month)
         {
-            segment.file.close_as(&segment.closed_path)?;
+            segment.close()?;
         }
         Ok(())
     }
