@@ -36,7 +36,7 @@ pub struct SlowArchive {
 }
 
 impl SlowArchive {
-    /// Shows an archive with these options of `slowfs` beside [`PLAIN`]; none, with word on stderr,
+    /// Shows an archive with these options of `slowfs` beside `PLAIN`; none, with word on stderr,
     /// where nothing can be mounted.
     ///
     /// # Errors
