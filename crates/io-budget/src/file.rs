@@ -136,9 +136,9 @@ impl BudgetFile {
             return Ok(file);
         }
         let message = format!(
-            "it has {} bytes, {} when it was listed: something else writes it, run again when \
-             that is done",
-            file.stat.size, listed.size
+            "it was changed after it was listed (it had {} bytes and has {}): run again when \
+             nothing writes it",
+            listed.size, file.stat.size
         );
         Err(Error::new("read", path, io::Error::other(message)))
     }
@@ -552,7 +552,7 @@ mod tests {
         let listed = budget.stat(&path).unwrap().unwrap();
         assert_eq!(budget.open_listed(&path, listed).unwrap().read_all().unwrap(), "content");
         let error = budget.open_listed(&path, Stat { size: 9, ..listed }).unwrap_err();
-        assert!(error.source.to_string().starts_with("it has 7 bytes, 9 when it was listed"));
+        assert!(error.source.to_string().contains("it had 9 bytes and has 7"), "{error:?}");
     }
 
     #[test]

@@ -71,6 +71,9 @@ impl Idle {
     }
 
     fn seconds(&self, bytes: f64) -> f64 {
+        // A read smaller than any that was measured may have to seek like those: it is not taken
+        // to be faster.
+        let bytes = bytes.max(float(self.sizes.0));
         (self.fixed + self.per_byte * bytes).max(LEAST_SECONDS)
     }
 
@@ -238,7 +241,7 @@ mod tests {
         let idle = after(None, &[small]);
         assert!((milliseconds(idle, 1024) - 12.0).abs() < 1e-3, "{idle:?}");
         let idle = after(None, &[small, large]);
-        for (kib, expected) in [(64, 12.0), (512, 19.0), (1024, 27.0)] {
+        for (kib, expected) in [(4, 12.0), (64, 12.0), (512, 19.0), (1024, 27.0), (2048, 43.0)] {
             assert!((milliseconds(idle, kib) - expected).abs() < 1e-3, "{kib} {idle:?}");
         }
     }
