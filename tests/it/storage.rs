@@ -542,7 +542,7 @@ fn a_file_that_is_not_as_listed_is_waited_for_and_named_if_it_stays_so() -> Resu
     assert_eq!((ended.code, summary.files.made), (3, 3), "{}", ended.stderr);
     assert_eq!(failed(&summary), BTreeSet::from([format!("{}.zip", day(2))]));
     let reason = &summary.failures[0].reason;
-    assert!(reason.contains("it has 11 bytes, "), "{reason}");
+    assert!(reason.contains("and has 11): run again"), "{reason}");
     assert!((4.0..10.0).contains(&summary.seconds), "{}", summary.seconds);
     drop(slow);
 
