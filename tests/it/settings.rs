@@ -1,7 +1,7 @@
 //! Settings from files and environment, through the real binary.
 
 use anyhow::Result;
-use tests::{Archive, command};
+use tests::{Archive, Ended, binary, command};
 
 #[test]
 fn a_settings_file_in_the_current_directory_is_read() -> Result<()> {
@@ -53,5 +53,23 @@ fn the_environment_sets_what_flags_do_not() -> Result<()> {
         .arg(archive.root())
         .output()?;
     assert_eq!(tests::Ended::from(ended).summary()?.io.reads.limit, Some(3));
+    Ok(())
+}
+
+#[test]
+fn processors_that_are_not_granted_are_not_used() -> Result<()> {
+    // IO-06
+    let archive = Archive::bundled()?;
+    let convert = binary("convert")?;
+    let ended: Ended = std::process::Command::new("taskset")
+        .args(["-c", "0"])
+        .arg(convert)
+        .args(["--json", "-v", "--dataset", "events", "--root"])
+        .arg(archive.root())
+        .output()?
+        .into();
+    assert_eq!(ended.summary()?.jobs, 1);
+    let said = "processors: 1 (affinity mask and cgroup quota)";
+    assert!(ended.stderr.contains(said), "{}", ended.stderr);
     Ok(())
 }

@@ -72,10 +72,12 @@ impl Session {
         }
         let cpus = Cpus::detect();
         let budget = Budget::new(settings.io.options(cpus.count));
+        let printer = Printer::new(common.quiet, common.verbose, common.no_progress);
+        printer.detail(format!("processors: {cpus}"));
         Ok(Self {
             settings,
             budget,
-            printer: Printer::new(common.quiet, common.verbose, common.no_progress),
+            printer,
             interrupt: Interrupt::listen()?,
             range,
             cpus,
