@@ -21,6 +21,7 @@ const BATCH_ROWS: usize = 65_536;
 struct Loaded<'a> {
     file: &'a PopulationFile,
     opened: Arc<ParquetFile>,
+    group: usize,
     rows: Range<u64>,
     reader: Option<ParquetRecordBatchReader>,
     /// Whether it is the last of its file.
@@ -54,14 +55,13 @@ pub(crate) fn scan<'a, G: Send>(
         session.interrupt.check()?;
         if loaded.file.may_draw(&loaded.rows) {
             let places = columns::places(&loaded.opened, columns)?;
-            let group = row_groups(&loaded.opened).position(|rows| rows == loaded.rows);
-            let group = group.unwrap_or_default();
-            loaded.reader = loaded.opened.read_row_group(group, &places, None, BATCH_ROWS)?;
+            loaded.reader =
+                loaded.opened.read_row_group(loaded.group, &places, None, BATCH_ROWS)?;
         }
         Ok::<_, Error>(loaded)
     };
     let look = |loaded: Result<Loaded<'a>, Error>| {
-        let Loaded { file, opened, rows, reader, is_last } = loaded?;
+        let Loaded { file, opened, rows, reader, is_last, .. } = loaded?;
         let mut gathered = start();
         let mut first = rows.start;
         for batch in reader.into_iter().flatten() {
@@ -108,7 +108,7 @@ fn pieces(opened: Opened<'_>) -> Vec<Result<Loaded<'_>, Error>> {
     let groups = opened.metadata().num_row_groups();
     let piece = |(group, rows)| {
         let opened = Arc::clone(&opened);
-        Ok(Loaded { file, opened, rows, reader: None, is_last: group + 1 == groups })
+        Ok(Loaded { file, opened, group, rows, reader: None, is_last: group + 1 == groups })
     };
     row_groups(&opened).enumerate().map(piece).collect()
 }
