@@ -5,6 +5,7 @@
 //! | `chain` | the bundled archive gives the known numbers, through all stages |
 //! | `convert` | rows that broke other tools, damaged zips, exit codes, messages |
 //! | `again` | a second run does nothing; killed runs end with the same bytes; dry runs |
+//! | `iobench` | the storage benchmark on emulated devices: what it refuses, ends, keeps and leaves |
 //! | `named` | files named on the command line, and Make |
 //! | `settings` | settings from files and environment, wrong ones named |
 //! | `storage` | limits on requests, as slow storage sees them; storage that fails, stalls or changes |
@@ -18,6 +19,7 @@
 mod again;
 mod chain;
 mod convert;
+mod iobench;
 mod named;
 mod settings;
 mod storage;

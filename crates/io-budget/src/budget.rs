@@ -15,7 +15,7 @@ use crate::counters::LaneCounters;
 use crate::device::Device;
 use crate::file::KnownPages;
 use crate::places::Places;
-use crate::storage::StorageClass;
+use crate::storage::{Storage, StorageClass};
 use crate::usage::Usage;
 use crate::{
     AppendFile, BudgetFile, Error, IoReport, LaneReport, Options, RequestKind, STAGING_DIRECTORY,
@@ -148,6 +148,11 @@ impl Budget {
             writes: writes.report(write_limit, write_peak),
             storages,
         }
+    }
+
+    /// What a directory stands on, as this budget takes it.
+    pub fn storage(&self, directory: &Path) -> Storage {
+        self.shared.places.of_directory(directory).device.storage().clone()
     }
 
     /// How files in a directory are read and written, and why.

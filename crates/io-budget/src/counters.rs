@@ -53,6 +53,7 @@ pub(crate) struct LaneCounters {
     requests: [AtomicU64; KINDS],
     bytes: AtomicU64,
     waited_ns: AtomicU64,
+    in_flight_ns: AtomicU64,
     latency: [AtomicU64; BUCKETS],
     latency_max_us: AtomicU64,
     file_reads: AtomicU64,
@@ -67,6 +68,7 @@ impl LaneCounters {
             requests: [const { AtomicU64::new(0) }; KINDS],
             bytes: AtomicU64::new(0),
             waited_ns: AtomicU64::new(0),
+            in_flight_ns: AtomicU64::new(0),
             latency: [const { AtomicU64::new(0) }; BUCKETS],
             latency_max_us: AtomicU64::new(0),
             file_reads: AtomicU64::new(0),
@@ -99,6 +101,7 @@ impl LaneCounters {
         let single = [
             (&self.bytes, &other.bytes),
             (&self.waited_ns, &other.waited_ns),
+            (&self.in_flight_ns, &other.in_flight_ns),
             (&self.file_reads, &other.file_reads),
             (&self.range_reads, &other.range_reads),
             (&self.cache_hits, &other.cache_hits),
@@ -115,6 +118,7 @@ impl LaneCounters {
         self.requests[kind as usize].fetch_add(1, Relaxed);
         self.bytes.fetch_add(bytes, Relaxed);
         self.waited_ns.fetch_add(nanoseconds(waited), Relaxed);
+        self.in_flight_ns.fetch_add(nanoseconds(took), Relaxed);
         let took_us = nanoseconds(took) / 1_000;
         self.latency[bucket(took_us)].fetch_add(1, Relaxed);
         self.latency_max_us.fetch_max(took_us, Relaxed);
@@ -147,6 +151,7 @@ impl LaneCounters {
             governor: None,
             bytes: self.bytes.load(Relaxed),
             waited_seconds: self.waited_ns.load(Relaxed) as f64 / 1e9,
+            in_flight_seconds: self.in_flight_ns.load(Relaxed) as f64 / 1e9,
             latency: LatencyReport {
                 p50_ms: quantile(0.5) as f64 / 1e3,
                 p95_ms: quantile(0.95) as f64 / 1e3,
@@ -233,6 +238,9 @@ pub struct LaneReport {
     pub bytes: u64,
     /// Seconds that requests waited for a permit, summed over threads.
     pub waited_seconds: f64,
+    /// Seconds that requests were in flight, summed over them: divided by a time, the mean number in
+    /// flight during it.
+    pub in_flight_seconds: f64,
     /// How long the storage took to answer.
     pub latency: LatencyReport,
     /// How the limit was adapted; none where it is fixed.
@@ -297,6 +305,7 @@ mod tests {
         let report = lane.report(Some(2), 1);
         assert_eq!((report.requests, report.read, report.bytes), (100, 100, 1_000));
         assert!((report.waited_seconds - 0.1).abs() < 1e-9);
+        assert!((report.in_flight_seconds - 5.05).abs() < 1e-9);
         assert!((40.0..=50.0).contains(&report.latency.p50_ms), "{:?}", report.latency);
         assert!((76.0..=95.0).contains(&report.latency.p95_ms), "{:?}", report.latency);
         assert!((report.latency.max_ms - 100.0).abs() < 1e-9);

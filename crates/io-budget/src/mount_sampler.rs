@@ -4,8 +4,7 @@
 use std::time::Duration;
 
 use crate::governor::Sample;
-use crate::storage::mountstats::{Delta, Reading};
-use crate::storage::{Storage, System};
+use crate::storage::{Delta, Reading, Storage, System};
 
 /// Time between two readings; the counters have whole milliseconds.
 const INTERVAL: Duration = Duration::from_millis(200);
@@ -34,7 +33,7 @@ impl MountSampler {
         if elapsed.is_some_and(|elapsed| elapsed < INTERVAL) {
             return Some(Vec::new());
         }
-        let reading = self.system.nfs_reading(&self.storage)?;
+        let reading = self.system.reading(&self.storage)?;
         let delta = match (&self.last, elapsed) {
             (Some((_, earlier)), Some(elapsed)) => reading.since(earlier, elapsed),
             _ => None,

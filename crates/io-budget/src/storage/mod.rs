@@ -4,16 +4,19 @@
 //! |---|---|
 //! | `class` | the kinds of storage, by a file system's marks |
 //! | `disk` | the disk below a block device |
+//! | `load` | what the kernel counts of a storage |
+//! | `mountstats`, `diskstats` | where those counters are: the NFS client's, a block device's |
 //! | `mountinfo` | the mounts of this process's name space |
-//! | `mountstats` | the NFS client's counters |
 //! | `policy` | limits and sizes by class |
 //!
 //! Only the kernel's own files are read here, never the storage itself.
 
 mod class;
 mod disk;
+mod diskstats;
+mod load;
 mod mountinfo;
-pub(crate) mod mountstats;
+mod mountstats;
 mod policy;
 #[cfg(test)]
 mod tests;
@@ -21,11 +24,11 @@ mod tests;
 use std::path::PathBuf;
 
 pub use class::{StorageClass, UnknownStorageClass};
+pub use load::{Delta, Mean, Reading, Traffic};
 pub use mountinfo::Mount;
 pub use policy::{AutoRange, LanePolicy, Policy};
 
 use disk::Disk;
-use mountstats::Reading;
 
 /// Where the kernel tells of mounts and disks.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -45,6 +48,8 @@ pub struct Storage {
     pub source: String,
     /// Where it is mounted; empty where the mount is not listed.
     pub mount_point: PathBuf,
+    /// Options of the mount and of its file system, separated by commas.
+    pub mount_options: String,
     /// Name of what all users of the storage wait for: the server, else the disk, else the mount.
     /// Fit for a file name: 1 to 100 of the characters `A-Z a-z 0-9 . _ : -`, no dot in front.
     pub key: String,
@@ -52,6 +57,8 @@ pub struct Storage {
     pub request_bytes: Option<u64>,
     /// The largest write request that the file system sends, in bytes, where it says so.
     pub write_bytes: Option<u64>,
+    /// Major and minor number of the whole disk below, where there is one.
+    pub disk: Option<(u32, u32)>,
     /// What the class follows from, in words.
     pub why: String,
 }
@@ -104,18 +111,24 @@ impl System {
             fs_type: fs_type.to_owned(),
             source: source.to_owned(),
             mount_point: mount.map(|mount| mount.mount_point.clone()).unwrap_or_default(),
+            mount_options: mount.map(Mount::all_options).unwrap_or_default(),
             key,
             request_bytes: mount.and_then(Mount::read_bytes),
             write_bytes: mount.and_then(Mount::write_bytes),
+            disk: disk.map(|disk| disk.number),
             why: why(class, magic, mount, disk),
         }
     }
 
-    /// The NFS client's counters for the server of a storage, where there are any.
-    pub(crate) fn nfs_reading(&self, storage: &Storage) -> Option<Reading> {
+    /// What the kernel counts of a storage, where it does: for NFS of the server, for a disk of the
+    /// whole disk.
+    pub fn reading(&self, storage: &Storage) -> Option<Reading> {
+        if let Some(disk) = storage.disk {
+            return diskstats::Reading::of_disk(&self.sys, disk).map(Reading::Disk);
+        }
         let server = mountinfo::server(&storage.fs_type, &storage.source)?;
         let mountstats = std::fs::read(self.proc.join("self/mountstats")).ok()?;
-        Reading::of_server(&mountstats, &self.mounts(), server)
+        mountstats::Reading::of_server(&mountstats, &self.mounts(), server).map(Reading::Nfs)
     }
 
     /// The disk of a file system. Some file systems, as btrfs, show a device of their own making

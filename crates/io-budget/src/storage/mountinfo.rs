@@ -35,6 +35,11 @@ impl Mount {
         (self.major, self.minor)
     }
 
+    /// The options of the mount and those of the file system.
+    pub(crate) fn all_options(&self) -> String {
+        format!("{},{}", self.options, self.super_options)
+    }
+
     /// The largest read request that the file system sends, in bytes.
     pub(crate) fn read_bytes(&self) -> Option<u64> {
         match self.fs_type.as_str() {

@@ -5,50 +5,14 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use super::load::{Delta, Operation};
 use super::mountinfo::{self, Mount};
 
 /// The counters of all file systems that this host has mounted from one NFS server.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Reading {
+pub struct Reading {
     /// By device: several mounts of one file system show the same counters.
     file_systems: BTreeMap<(u32, u32), Counters>,
-}
-
-/// What this host asked of an NFS server between two readings.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Delta {
-    /// READ and `READ_PLUS` operations.
-    pub(crate) reads: Traffic,
-    /// WRITE operations.
-    pub(crate) writes: Traffic,
-    /// Share of the bytes read through the page cache that the server was not asked for, from 0
-    /// to 1; `None` where nothing was read through it.
-    pub(crate) cached_share: Option<f64>,
-}
-
-/// One kind of operation between two readings.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Traffic {
-    /// Operations that were answered.
-    pub(crate) operations: u64,
-    /// Requests that were sent again.
-    pub(crate) retransmissions: u64,
-    /// Mean number of requests at the server or under way: by Little's law the round trips'
-    /// sum over the time.
-    pub(crate) in_flight: f64,
-    /// Means over the operations; `None` where there was none.
-    pub(crate) mean: Option<Mean>,
-}
-
-/// Means over the operations between two readings.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Mean {
-    /// Time from the sending of a request to its answer.
-    pub(crate) rtt: Duration,
-    /// Time that a request waited in the client.
-    pub(crate) queued: Duration,
-    /// Bytes of a reply (reads) or a request (writes), headers included.
-    pub(crate) bytes: u64,
 }
 
 /// The cumulative counters of one file system.
@@ -64,16 +28,6 @@ struct Counters {
     server_read_bytes: u64,
 }
 
-/// The cumulative counters of one operation: `rpc_iostats` of the kernel's `sunrpc/metrics.h`.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-struct Operation {
-    operations: u64,
-    transmissions: u64,
-    bytes: u64,
-    queued_ms: u64,
-    rtt_ms: u64,
-}
-
 /// One mount's counters, with what names the mount.
 struct Block {
     source: String,
@@ -84,7 +38,7 @@ struct Block {
 impl Reading {
     /// The counters that `mountstats` shows for the file systems of `server`; `None` where it
     /// shows none. `mounts` tells which mounts are of one file system.
-    pub(crate) fn of_server(mountstats: &[u8], mounts: &[Mount], server: &str) -> Option<Self> {
+    pub(super) fn of_server(mountstats: &[u8], mounts: &[Mount], server: &str) -> Option<Self> {
         let file_systems: BTreeMap<_, _> = parse(mountstats)
             .into_iter()
             .filter_map(|block| {
@@ -100,7 +54,7 @@ impl Reading {
 
     /// What happened in the `elapsed` time since an `earlier` reading. `None` where the two cannot
     /// be compared: something was mounted or unmounted, counters went back, or no time passed.
-    pub(crate) fn since(&self, earlier: &Self, elapsed: Duration) -> Option<Delta> {
+    pub(super) fn since(&self, earlier: &Self, elapsed: Duration) -> Option<Delta> {
         if elapsed.is_zero() || !self.file_systems.keys().eq(earlier.file_systems.keys()) {
             return None;
         }
@@ -124,12 +78,12 @@ impl Counters {
         else {
             return None;
         };
-        let read = |name| Operation::parse(lines, name, |_sent, received| received);
+        let read = |name| operation(lines, name, |_sent, received| received);
         // NFS 4.2 may read by an operation that leaves out holes.
         let reads = read(b"READ:")?.plus(read(b"READ_PLUS:").unwrap_or_default());
         Some(Self {
             reads,
-            writes: Operation::parse(lines, b"WRITE:", |sent, _received| sent)?,
+            writes: operation(lines, b"WRITE:", |sent, _received| sent)?,
             cached_read_bytes,
             direct_read_bytes,
             server_read_bytes,
@@ -150,8 +104,8 @@ impl Counters {
     fn minus(&self, earlier: &Self) -> Option<Self> {
         let growth = u64::checked_sub;
         Some(Self {
-            reads: self.reads.minus(&earlier.reads)?,
-            writes: self.writes.minus(&earlier.writes)?,
+            reads: self.reads.minus(earlier.reads)?,
+            writes: self.writes.minus(earlier.writes)?,
             cached_read_bytes: growth(self.cached_read_bytes, earlier.cached_read_bytes)?,
             direct_read_bytes: growth(self.direct_read_bytes, earlier.direct_read_bytes)?,
             server_read_bytes: growth(self.server_read_bytes, earlier.server_read_bytes)?,
@@ -167,56 +121,15 @@ impl Counters {
     }
 }
 
-impl Operation {
-    /// Reads `NAME: operations transmissions timeouts sent received queued rtt execute [errors]`.
-    fn parse(lines: &[&[u8]], name: &[u8], payload: fn(u64, u64) -> u64) -> Option<Self> {
-        let [operations, transmissions, _, sent, received, queued_ms, rtt_ms, _, ..] =
-            numbers(lines, name)?[..]
-        else {
-            return None;
-        };
-        Some(Self { operations, transmissions, bytes: payload(sent, received), queued_ms, rtt_ms })
-    }
-
-    fn plus(self, other: Self) -> Self {
-        let sum = u64::saturating_add;
-        Self {
-            operations: sum(self.operations, other.operations),
-            transmissions: sum(self.transmissions, other.transmissions),
-            bytes: sum(self.bytes, other.bytes),
-            queued_ms: sum(self.queued_ms, other.queued_ms),
-            rtt_ms: sum(self.rtt_ms, other.rtt_ms),
-        }
-    }
-
-    fn minus(&self, earlier: &Self) -> Option<Self> {
-        let growth = u64::checked_sub;
-        Some(Self {
-            operations: growth(self.operations, earlier.operations)?,
-            transmissions: growth(self.transmissions, earlier.transmissions)?,
-            bytes: growth(self.bytes, earlier.bytes)?,
-            queued_ms: growth(self.queued_ms, earlier.queued_ms)?,
-            rtt_ms: growth(self.rtt_ms, earlier.rtt_ms)?,
-        })
-    }
-
-    fn traffic(&self, elapsed: Duration) -> Traffic {
-        let each = |total: u64| total.checked_div(self.operations);
-        let each_ms = |total: u64| each(total.saturating_mul(1_000)).map(Duration::from_micros);
-        let mean = || {
-            Some(Mean {
-                rtt: each_ms(self.rtt_ms)?,
-                queued: each_ms(self.queued_ms)?,
-                bytes: each(self.bytes)?,
-            })
-        };
-        Traffic {
-            operations: self.operations,
-            retransmissions: self.transmissions.saturating_sub(self.operations),
-            in_flight: Duration::from_millis(self.rtt_ms).div_duration_f64(elapsed),
-            mean: mean(),
-        }
-    }
+/// Reads `NAME: operations transmissions timeouts sent received queued rtt execute [errors]`:
+/// `rpc_iostats` of the kernel's `sunrpc/metrics.h`.
+fn operation(lines: &[&[u8]], name: &[u8], payload: fn(u64, u64) -> u64) -> Option<Operation> {
+    let [operations, transmissions, _, sent, received, queued_ms, rtt_ms, _, ..] =
+        numbers(lines, name)?[..]
+    else {
+        return None;
+    };
+    Some(Operation { operations, transmissions, bytes: payload(sent, received), queued_ms, rtt_ms })
 }
 
 impl Block {
@@ -260,6 +173,7 @@ fn numbers(lines: &[&[u8]], name: &[u8]) -> Option<Vec<u64>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::storage::load::Mean;
     use proptest::prelude::*;
 
     const BEFORE: &[u8] = include_bytes!("fixtures/mountstats-before");

@@ -159,9 +159,11 @@ mod tests {
             fs_type: String::from("any"),
             source: String::from("any"),
             mount_point: PathBuf::from("/"),
+            mount_options: String::new(),
             key: String::from("any"),
             request_bytes: request,
             write_bytes: write,
+            disk: None,
             why: String::from("any"),
         }
     }

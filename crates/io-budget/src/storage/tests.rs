@@ -153,7 +153,7 @@ fn an_unreadable_system_tells_what_statfs_does() {
     let nfs = system.storage(60, 0x6969, (0, 52));
     assert_eq!((nfs.class, nfs.key.as_str()), (StorageClass::Nfs, "mount-60"));
     assert_eq!(nfs.why, "a file system of type 0x6969, not among the mounts");
-    assert_eq!(system.nfs_reading(&nfs), None);
+    assert_eq!(system.reading(&nfs), None);
     let disk = system.storage(27, 0xEF53, (8, 1));
     assert_eq!((disk.class, disk.key.as_str()), (StorageClass::Unknown, "8:1"));
     let nothing = system.storage(0, 0, (0, 0));
@@ -175,14 +175,14 @@ fn a_setting_overrides_the_class_and_says_so() {
 fn the_counters_of_a_storage_are_those_of_its_server() {
     let fixture = fixture();
     let storage = fixture.system.storage(61, 0x6969, (0, 52));
-    let before = fixture.system.nfs_reading(&storage).expect("counters");
+    let before = fixture.system.reading(&storage).expect("counters");
     let after = include_bytes!("fixtures/mountstats-after");
     fs::write(fixture.system.proc.join("self/mountstats"), after).expect("written");
-    let after = fixture.system.nfs_reading(&storage).expect("counters");
+    let after = fixture.system.reading(&storage).expect("counters");
     let delta = after.since(&before, Duration::from_secs(1)).expect("a delta");
     assert_eq!(delta.reads.operations, 100);
     let remote = fixture.system.storage(70, 0x6573_5546, (0, 61));
-    assert_eq!(fixture.system.nfs_reading(&remote), None);
+    assert_eq!(fixture.system.reading(&remote), None);
 }
 
 #[test]
