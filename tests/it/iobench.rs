@@ -21,6 +21,7 @@ fn small_files(count: u32) -> Result<Archive> {
     Ok(archive)
 }
 
+#[expect(clippy::disallowed_types, reason = "tests prepare what is measured")]
 fn sparse(path: &Path, bytes: u64) -> Result<()> {
     fs::write(path, [])?;
     Ok(fs::OpenOptions::new().write(true).open(path)?.set_len(bytes)?)

@@ -1,7 +1,7 @@
 //! Readers under a budget: what the budget says it let through, against what the kernel saw.
 
 use std::collections::VecDeque;
-use std::fmt::Write as _;
+use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{Builder, JoinHandle};
@@ -11,7 +11,7 @@ use io_budget::{Budget, LaneReport};
 use stage::Error;
 
 use crate::bench::{Measurement, Running};
-use crate::record::{Check, Files, InFlight, Measured, Part, Run, Setting, Source};
+use crate::record::{Check, Files, InFlight, Measured, Part, Run, Second, Setting, Source};
 use crate::timeline::{Slice, Total};
 use crate::watch::{Load, Moved, Requests};
 
@@ -192,7 +192,8 @@ pub(crate) enum Verdict {
 
 /// Judges a run of this measurement.
 pub(crate) fn judge(run: &Run) -> Verdict {
-    let (Setting::Check(Check { limit, .. }), Some(measured)) = (&run.setting, &run.measured)
+    let (Setting::Check(Check { limit, request_bytes, .. }), Some(measured)) =
+        (&run.setting, &run.measured)
     else {
         return Verdict::Unknown { words: format!("the run did not take place: {}", run.outcome) };
     };
@@ -201,41 +202,95 @@ pub(crate) fn judge(run: &Run) -> Verdict {
         return Verdict::Unknown { words };
     };
     let own = measured.in_flight.and_then(|in_flight| in_flight.most).unwrap_or(0);
-    let mut words =
-        format!("at most {own} of {limit} requests in flight by the budget's own count");
+    let words = format!("at most {own} of {limit} requests in flight by the budget's own count");
+    let seen = seen_by_kernel(measured, *request_bytes);
+    let kernel = seen.map_or_else(
+        || format!("the kernel counts no reads in flight on {}", run.target.fs_type),
+        |seen| format!("{seen}, of all programs of this host"),
+    );
+    let words = format!("{words}; {kernel}");
     #[expect(clippy::cast_precision_loss, reason = "requests in flight are few")]
     let bound = limit as f64 * (1.0 + TOLERANCE);
-    let kernel = &measured.kernel_series;
-    let seen = kernel.iter().filter_map(|second| second.in_flight).fold(0.0, f64::max);
-    match measured.kernel_in_flight {
-        Some(InFlight { source, mean: Some(mean), .. }) => {
-            let source = match source {
-                Source::Mountstats => "the NFS client",
-                _ => "the block device",
-            };
-            let _ok = write!(
-                words,
-                "; {source} counted {mean:.2} reads in flight on average and {seen:.2} in the \
-                 busiest second, of all programs of this host"
-            );
-        }
-        _ => {
-            let _ok =
-                write!(words, "; the kernel counts no reads in flight on {}", run.target.fs_type);
-        }
+    if own > limit || seen.is_some_and(|seen| seen.busiest > bound) {
+        Verdict::Exceeded { words }
+    } else {
+        Verdict::Holds { words }
     }
-    if own > limit || seen > bound { Verdict::Exceeded { words } } else { Verdict::Holds { words } }
+}
+
+/// Reads in flight by the kernel's count.
+#[derive(Debug, Clone, Copy)]
+struct Seen {
+    source: Source,
+    /// Requests of the kernel for a whole read.
+    split: f64,
+    mean: f64,
+    busiest: f64,
+}
+
+fn seen_by_kernel(measured: &Measured, request_bytes: u64) -> Option<Seen> {
+    let InFlight { source, mean, .. } = measured.kernel_in_flight?;
+    let split = split(measured, request_bytes);
+    let of_seconds = in_reads(measured, request_bytes).into_iter();
+    let busiest = of_seconds.filter_map(|second| second.in_flight).fold(0.0, f64::max);
+    Some(Seen { source, split, mean: mean? / split, busiest })
+}
+
+/// The kernel's seconds of a run, with its requests in flight as reads of `request_bytes`.
+pub(crate) fn in_reads(measured: &Measured, request_bytes: u64) -> Vec<Second> {
+    let split = split(measured, request_bytes);
+    let in_reads = |second: &Second| Second {
+        in_flight: second.in_flight.map(|in_flight| in_flight / split),
+        ..*second
+    };
+    measured.kernel_series.iter().map(in_reads).collect()
+}
+
+/// Requests of the kernel that make a read of `request_bytes`: a disk may be asked for one in
+/// several, an NFS server is asked as the budget asks.
+fn split(measured: &Measured, request_bytes: u64) -> f64 {
+    let series = &measured.kernel_series;
+    let begins = std::iter::once(0.0).chain(series.iter().map(|second| second.at));
+    let bytes: f64 =
+        series.iter().zip(begins).map(|(it, begin)| it.mb_s * 1e6 * (it.at - begin)).sum();
+    #[expect(clippy::cast_precision_loss, reason = "a ratio needs few digits")]
+    let (requests, whole) =
+        (series.iter().map(|second| second.requests).sum::<u64>() as f64, request_bytes as f64);
+    match measured.kernel_in_flight {
+        Some(InFlight { source: Source::Diskstats, .. }) if bytes > 0.0 => {
+            (whole * requests / bytes).max(1.0)
+        }
+        _ => 1.0,
+    }
+}
+
+impl fmt::Display for Seen {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let who = match self.source {
+            Source::Mountstats => "the NFS client",
+            _ => "the block device",
+        };
+        write!(
+            formatter,
+            "{who} counted {:.2} reads in flight on average and {:.2} in the busiest second",
+            self.mean, self.busiest
+        )?;
+        if self.split > 1.0 {
+            write!(formatter, ", where {:.1} of its requests make a read", self.split)?;
+        }
+        Ok(())
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::record::{FileSize, Outcome, Second};
+    use crate::record::{FileSize, Outcome};
     use crate::testing;
 
     fn checked(limit: Option<usize>, own: usize, kernel: &[f64]) -> Run {
         let mut run = testing::raw(FileSize::Large, 1, 65, 15.0);
-        run.setting = Setting::Check(Check { threads: 32, limit });
+        run.setting = Setting::Check(Check { threads: 32, limit, request_bytes: 1 << 20 });
         let second = |in_flight: &f64| Second { in_flight: Some(*in_flight), ..Second::default() };
         let source = Source::Mountstats;
         run.measured = Some(Measured {
@@ -275,6 +330,23 @@ mod tests {
     }
 
     #[test]
+    fn a_disk_that_is_asked_in_parts_is_counted_in_reads() {
+        let mut run = checked(Some(3), 3, &[20.0, 24.0]);
+        let measured = run.measured.as_mut().unwrap();
+        measured.kernel_in_flight =
+            Some(InFlight { source: Source::Diskstats, mean: Some(20.8), most: None });
+        for (number, second) in (1_u32..).zip(&mut measured.kernel_series) {
+            (second.at, second.requests, second.mb_s) = (number.into(), 1_000, 131.072);
+        }
+        let Verdict::Holds { words } = judge(&run) else { panic!("{:?}", judge(&run)) };
+        let told = "the block device counted 2.60 reads in flight on average and 3.00 in the busiest \
+                    second, where 8.0 of its requests make a read";
+        assert!(words.contains(told), "{words}");
+        run.setting = Setting::Check(Check { threads: 32, limit: Some(2), request_bytes: 1 << 20 });
+        assert!(matches!(judge(&run), Verdict::Exceeded { .. }));
+    }
+
+    #[test]
     fn without_a_limit_or_a_run_nothing_can_be_said() {
         assert!(matches!(judge(&checked(None, 9, &[9.0])), Verdict::Unknown { .. }));
         let mut run = checked(Some(2), 2, &[]);
@@ -292,7 +364,7 @@ mod tests {
             std::fs::File::create(&file).unwrap().set_len(9 << 20).unwrap();
             Part { file, offset: 0, bytes: 9 << 20 }
         };
-        let setting = Check { threads: 4, limit: Some(2) };
+        let setting = Check { threads: 4, limit: Some(2), request_bytes: 1 << 20 };
         let inputs = vec![part("a"), part("b"), part("c")];
         let mut run = CheckRun::new(Budget::private(), setting, inputs);
         let Running { mut load, reads } = run.start().unwrap();

@@ -165,6 +165,8 @@ pub struct Check {
     pub threads: usize,
     /// Reads in flight that the budget may allow; none where it sets no limit.
     pub limit: Option<usize>,
+    /// Bytes of a read, at most.
+    pub request_bytes: u64,
 }
 
 /// How a run ended.
@@ -267,7 +269,8 @@ pub struct Measured {
     pub cpu_seconds: Option<f64>,
     /// Each second of the run.
     pub series: Vec<Second>,
-    /// The same as the kernel counts it; empty where it does not.
+    /// The same of all reads of the host, as the kernel counts them; empty where it does not. A disk
+    /// may be asked for a read in several requests.
     pub kernel_series: Vec<Second>,
 }
 

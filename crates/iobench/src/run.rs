@@ -116,8 +116,11 @@ fn check(arguments: &CheckArgs) -> Result<ExitStatus, Error> {
     let settings = Settings::load(arguments.config.as_deref(), &flags)?;
     let budget = || Budget::new(settings.io.options(Cpus::detect().count));
     let usage = budget().usage(&arguments.directory);
-    let setting =
-        Check { threads: arguments.threads.get(), limit: usage.reads_up_to.or(usage.reads) };
+    let setting = Check {
+        threads: arguments.threads.get(),
+        limit: usage.reads_up_to.or(usage.reads),
+        request_bytes: usage.request_bytes as u64,
+    };
     let mut bench = Bench::new(&arguments.directory, &budget(), rules.clone())?;
     let mut supply = Supply::find(&arguments.directory, bench.results.touched(), rules.seed)?;
     bench.probe_with(&mut supply)?;

@@ -103,7 +103,8 @@ pub(crate) fn stage(key: &str, value: &str, mb_s: u32, written_mb_s: u32) -> Run
 
 /// A check with this limit, in which this many requests were in flight at the most.
 pub(crate) fn check(limit: Option<usize>, most: usize) -> Run {
-    let mut run = run(Setting::Check(Check { threads: 16, limit }), 80, 30.0);
+    let mut run =
+        run(Setting::Check(Check { threads: 16, limit, request_bytes: 1 << 20 }), 80, 30.0);
     if let Some(measured) = &mut run.measured {
         measured.in_flight =
             Some(InFlight { source: Source::OwnTiming, mean: Some(3.5), most: Some(most) });

@@ -100,6 +100,7 @@ pub(crate) fn watch(
         kernel: Timeline::default(),
         kernel_source: None,
         retransmissions: None,
+        kernel_bytes: 0,
         last: eyes.kernel.read(),
         progress: vec![(Duration::ZERO, 0)],
     };
@@ -139,6 +140,8 @@ struct Run {
     kernel: Timeline,
     kernel_source: Option<Source>,
     retransmissions: Option<u64>,
+    /// Bytes of the reads that the kernel counted.
+    kernel_bytes: u64,
     last: Option<(Instant, Reading)>,
     /// Bytes moved by a time.
     progress: Vec<(Duration, u64)>,
@@ -153,9 +156,11 @@ impl Run {
         {
             let reads = &delta.reads;
             let rtt = reads.mean.map(|mean| mean.rtt).unwrap_or_default();
+            let each = reads.mean.map_or(0, |mean| mean.bytes);
+            self.kernel_bytes += each.saturating_mul(reads.operations);
             self.kernel.push(
                 at,
-                bytes,
+                self.kernel_bytes,
                 Slice {
                     requests: reads.operations,
                     waited: rtt.saturating_mul(u32::try_from(reads.operations).unwrap_or(u32::MAX)),

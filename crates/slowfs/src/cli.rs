@@ -112,15 +112,14 @@ pub(crate) struct Args {
         help_heading = "Other users"
     )]
     bg_think_ms: Duration,
-    /// Largest request, in KiB: NFS's rsize and wsize
+    /// Largest request, in KiB: NFS's rsize and wsize [default: 1024; 128 for none]
     #[arg(
         long,
         value_name = "KIB",
-        default_value_t = 128,
         value_parser = clap::value_parser!(u32).range(4..=1_024),
         help_heading = "Mount"
     )]
-    max_request_kib: u32,
+    max_request_kib: Option<u32>,
     /// Kernel read-ahead, in KiB; it also bounds the requests of buffered reads without
     /// read-ahead [default: the largest request, at least 128]
     #[arg(
@@ -206,6 +205,12 @@ impl Profile {
         }
     }
 
+    /// 1 MiB is what NFS servers mostly agree to, about what disks take at once, and the most that
+    /// FUSE sends. Without delays it is FUSE's own default.
+    fn max_request_kib(self) -> u32 {
+        if self == Self::None { DEFAULT_READAHEAD_KIB } else { 1_024 }
+    }
+
     /// NFS clients keep pages of a file that did not change.
     fn keep_cache(self) -> bool {
         self == Self::NfsHdd1gbe
@@ -258,7 +263,7 @@ impl Args {
             writeback: self.writeback,
             async_dio: self.async_dio,
             max_readahead: self.readahead_kib() * 1024,
-            max_request: self.max_request_kib * 1024,
+            max_request: self.max_request_kib() * 1024,
             max_background: self.max_background,
             ttl: self.ttl_ms.unwrap_or_else(|| self.profile.ttl()),
         }
@@ -269,10 +274,14 @@ impl Args {
         Some(self.readahead_kib()).filter(|kib| *kib != DEFAULT_READAHEAD_KIB)
     }
 
+    fn max_request_kib(&self) -> u32 {
+        self.max_request_kib.unwrap_or_else(|| self.profile.max_request_kib())
+    }
+
     /// An NFS client sends requests of rsize even when its read-ahead is smaller; FUSE cuts them to
     /// the read-ahead.
     fn readahead_kib(&self) -> u32 {
-        self.readahead_kib.unwrap_or_else(|| self.max_request_kib.max(DEFAULT_READAHEAD_KIB))
+        self.readahead_kib.unwrap_or_else(|| self.max_request_kib().max(DEFAULT_READAHEAD_KIB))
     }
 
     /// The options of mount(2), and the threads that serve the mount.
@@ -283,7 +292,7 @@ impl Args {
             MountOption::DefaultPermissions,
             // Shown as file system type `fuse.slowfs`.
             MountOption::CUSTOM("subtype=slowfs".into()),
-            MountOption::CUSTOM(format!("max_read={}", self.max_request_kib * 1024)),
+            MountOption::CUSTOM(format!("max_read={}", self.max_request_kib() * 1024)),
         ];
         mount.acl = SessionACL::All;
         mount.n_threads = Some(self.threads);
@@ -346,10 +355,11 @@ mod tests {
         let check = |options: &[&str], expected| {
             assert_eq!(parse(options).unwrap().changed_readahead_kib(), expected, "{options:?}");
         };
-        check(&[], None);
+        check(&[], Some(1024));
+        check(&["--profile=none"], None);
         check(&["--max-request-kib=64"], None);
-        check(&["--max-request-kib=1024"], Some(1024));
-        check(&["--max-request-kib=1024", "--readahead-kib=128"], None);
+        check(&["--profile=none", "--max-request-kib=512"], Some(512));
+        check(&["--readahead-kib=128"], None);
         check(&["--readahead-kib=0"], Some(0));
     }
 

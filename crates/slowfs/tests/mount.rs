@@ -24,8 +24,7 @@ use tempfile::TempDir;
 
 const MIB: usize = 1 << 20;
 /// Presets without their delays, so that tests are about requests and not about time.
-const QUICK_NFS: [&str; 5] =
-    ["--meta-ms=0", "--seek-ms=0", "--latency-ms=0", "--mb-s=0", "--max-request-kib=1024"];
+const QUICK_NFS: [&str; 4] = ["--meta-ms=0", "--seek-ms=0", "--latency-ms=0", "--mb-s=0"];
 const QUICK_LOCAL: [&str; 2] = ["--profile=none", "--max-request-kib=1024"];
 
 /// Held while a process is started or requests are counted: a child holds its parent's open files

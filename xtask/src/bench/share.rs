@@ -118,7 +118,6 @@ impl Share {
     fn mount(&self, users: u32) -> Result<Mounted> {
         let options = [
             String::from("--profile=nfs-hdd-1gbe"),
-            String::from("--max-request-kib=1024"),
             format!("--bg-users={users}"),
             format!("--csv={}", self.log.display()),
         ];

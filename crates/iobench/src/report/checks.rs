@@ -9,6 +9,7 @@ use super::scale::Linear;
 use super::series::{curve, has_series};
 use super::summary::source;
 use crate::cells::Cell;
+use crate::check::in_reads;
 use crate::grid::name;
 use crate::record::{Measured, Run, Setting};
 use crate::shown::number;
@@ -58,11 +59,11 @@ pub(crate) fn figures(cells: &[Cell<'_>]) -> Markup {
 }
 
 fn plot(run: &Run, measured: &Measured) -> Markup {
-    let limit = match run.setting {
-        Setting::Check(check) => check.limit.map(real),
-        Setting::Raw(_) | Setting::Stage(_) => None,
+    let (limit, kernel) = match run.setting {
+        Setting::Check(check) => (check.limit.map(real), in_reads(measured, check.request_bytes)),
+        Setting::Raw(_) | Setting::Stage(_) => (None, Vec::new()),
     };
-    let seconds = || measured.series.iter().chain(&measured.kernel_series);
+    let seconds = || measured.series.iter().chain(&kernel);
     let across = Linear::upto(seconds().map(|second| second.at).chain([measured.seconds]), 6);
     let up = Linear::upto(seconds().filter_map(|second| second.in_flight).chain(limit), 4);
     let through = |series| curve(AREA, (across, up), series, |second| second.in_flight);
@@ -72,7 +73,7 @@ fn plot(run: &Run, measured: &Measured) -> Markup {
         @if let Some(limit) = limit {
             (line("limit", (AREA.left, AREA.y(up.share(limit))), (AREA.right, AREA.y(up.share(limit)))))
         }
-        path.curve.kernel.c1 d=(through(&measured.kernel_series)) {}
+        path.curve.kernel.c1 d=(through(&kernel)) {}
         path.curve.c0 d=(through(&measured.series)) {}
     };
     let greatest = seconds().filter_map(|second| second.in_flight).reduce(f64::max);

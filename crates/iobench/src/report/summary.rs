@@ -7,8 +7,9 @@ use maud::{Markup, html};
 use super::bars::{settings, stage_name, stages};
 use super::scaling::{concurrency, line_name, lines, noun};
 use crate::cells::Cell;
+use crate::check::{Verdict, judge};
 use crate::grid::{groups, kind};
-use crate::record::{Outcome, Setting, Source};
+use crate::record::{Setting, Source};
 use crate::shown::{counted, number};
 use crate::statistics::{Spread, real};
 
@@ -154,16 +155,14 @@ fn check(cell: &Cell<'_>) -> String {
     let Some(limit) = check.limit else {
         return format!("{threads}, no limit: most requests in flight at once: {most}.");
     };
-    let known = |run: &&&crate::record::Run| {
-        matches!(run.outcome, Outcome::Complete | Outcome::Capped | Outcome::Killed { .. })
-    };
-    let most_of = |run: &&crate::record::Run| run.measured.as_ref()?.in_flight?.most;
-    let counts: Vec<usize> = cell.runs.iter().filter(known).filter_map(most_of).collect();
-    let held = counts.iter().filter(|most| **most <= limit).count();
+    let verdicts: Vec<Verdict> = cell.runs.iter().map(|run| judge(run)).collect();
+    let known = verdicts.iter().filter(|verdict| !matches!(verdict, Verdict::Unknown { .. }));
+    let held = verdicts.iter().filter(|verdict| matches!(verdict, Verdict::Holds { .. }));
     format!(
-        "{threads}, limit {limit}: the limit held in {held} of {}; most requests in flight at \
-         once: {most}.",
-        counted(counts.len(), "run")
+        "{threads}, limit {limit}: the limit held in {} of {}; most requests in flight at once: \
+         {most}.",
+        held.count(),
+        counted(known.count(), "run")
     )
 }
 
