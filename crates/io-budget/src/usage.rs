@@ -67,6 +67,11 @@ impl Usage {
         }
     }
 
+    /// Whether files in another directory are used the same way.
+    pub fn is_as(&self, other: &Self) -> bool {
+        Self { directory: other.directory.clone(), ..self.clone() } == *other
+    }
+
     /// Threads that can keep the reads in flight that there may be; few where there is no limit
     /// to follow.
     pub fn read_threads(&self) -> usize {

@@ -75,8 +75,9 @@ impl Bench {
     pub(crate) fn new(directory: &Path, budget: &Budget, rules: Rules) -> Result<Self, Error> {
         let results = Results::load(&rules.results)?;
         let storage = budget.storage(directory);
+        let absolute = std::path::absolute(directory);
         let target = Target {
-            directory: directory.to_owned(),
+            directory: absolute.unwrap_or_else(|_| directory.to_owned()),
             class: storage.class.to_string(),
             why: storage.why.clone(),
             fs_type: storage.fs_type.clone(),

@@ -52,6 +52,7 @@ impl Measurement for CheckRun {
             stop: AtomicBool::new(false),
             failures: Arc::clone(&self.failures),
         });
+        let counted = Counted::new(self.budget.clone());
         let mut readers = Readers { shared: Arc::clone(&shared), threads: Vec::new() };
         for _ in 0..self.setting.threads {
             let shared = Arc::clone(&shared);
@@ -65,7 +66,6 @@ impl Measurement for CheckRun {
                 }
             }
         }
-        let counted = Counted::new(self.budget.clone());
         Ok(Running { load: Box::new(readers), reads: Some(Arc::new(counted)) })
     }
 

@@ -52,6 +52,7 @@ fn raw(arguments: &RawArgs) -> Result<ExitStatus, Error> {
         (writes && !rules.dry_run).then(|| Scratch::new(&arguments.directory)).transpose()?;
     let out = scratch.as_ref().map_or_else(|| Path::new(""), Scratch::path);
     bench.probe_with(&mut supply)?;
+    bench.printer.info("choosing files");
     let mut runs = Vec::new();
     for repeat in 0..rules.repeats {
         for setting in &grid {

@@ -277,6 +277,83 @@ mod tests {
         watch(load, &eyes, limits, &Interrupt::default())
     }
 
+    /// A kernel whose NFS client answers 20 reads of 40 ms each time that bytes are asked for.
+    struct Nfs {
+        proc: tempfile::TempDir,
+        reads: u64,
+    }
+
+    impl Nfs {
+        fn new() -> Self {
+            let nfs = Self { proc: tempfile::tempdir().unwrap(), reads: 0 };
+            std::fs::create_dir(nfs.proc.path().join("self")).unwrap();
+            nfs.write(
+                "mountinfo",
+                "50 22 0:60 / /mnt/nas rw shared:1 - nfs4 nas:/export rw,rsize=1048576\n",
+            );
+            nfs.count();
+            nfs
+        }
+
+        fn write(&self, name: &str, text: &str) {
+            std::fs::write(self.proc.path().join("self").join(name), text).unwrap();
+        }
+
+        fn count(&self) {
+            let (reads, rtt_ms) = (self.reads, self.reads * 40);
+            self.write(
+                "mountstats",
+                &format!(
+                    "device nas:/export mounted on /mnt/nas with fstype nfs4 statvers=1.1\n\
+                     \tbytes:\t0 0 0 0 0 0 0 0\n\
+                     \t        READ: {reads} {sent} 0 0 {bytes} 5 {rtt_ms} {rtt_ms} 0\n\
+                     \t       WRITE: 0 0 0 0 0 0 0 0 0\n",
+                    sent = reads + 3 * reads / 20,
+                    bytes = reads << 20,
+                ),
+            );
+        }
+    }
+
+    impl Load for Nfs {
+        fn has_ended(&mut self) -> bool {
+            false
+        }
+
+        fn bytes(&mut self) -> Moved {
+            self.reads += 20;
+            self.count();
+            Moved { read: self.reads << 20, written: 0 }
+        }
+
+        fn stop(&mut self) {}
+    }
+
+    #[test]
+    fn on_nfs_round_trips_are_the_clients_own() {
+        let mut nfs = Nfs::new();
+        let system = System::new(nfs.proc.path().to_owned(), "/nowhere".into());
+        let storage = system.storage(50, 0x6969, (0, 60));
+        let kernel = Kernel { system: &system, storage: &storage };
+        let meter = Meter::new();
+        let eyes = Eyes { reads: &meter, source: Source::ProbeReads, kernel };
+        let ceiling = Duration::from_millis(30);
+        let limits = Limits { cap: Duration::from_mins(1), ceiling };
+        let seen = watch(&mut nfs, &eyes, limits, &Interrupt::default());
+        // No read of this program's own was needed to see it.
+        let Some(Outcome::Killed { rtt_ms }) = seen.outcome else { panic!("{:?}", seen.outcome) };
+        assert!((rtt_ms - 40.0).abs() < 1e-6, "{rtt_ms}");
+        let latency = seen.measured.latency.unwrap();
+        assert_eq!((latency.source, latency.p50_ms), (Source::Mountstats, None));
+        assert!((5.0..7.0).contains(&seen.measured.seconds), "{}", seen.measured.seconds);
+        let kernel = seen.measured.kernel_in_flight.unwrap();
+        assert_eq!(kernel.source, Source::Mountstats);
+        // 20 reads of 40 ms about every 50 ms.
+        assert!((4.0..=16.5).contains(&kernel.mean.unwrap()), "{kernel:?}");
+        assert!(seen.measured.retransmissions.unwrap() > 200);
+        assert_eq!(seen.measured.series.len(), seen.measured.kernel_series.len());
+    }
+
     fn limits(cap_ms: u64) -> Limits {
         Limits { cap: Duration::from_millis(cap_ms), ceiling: Duration::from_millis(100) }
     }

@@ -126,7 +126,7 @@ impl Session {
         let text = if self.json {
             serde_json::to_string(&usages).map_err(|error| Error::Internal(error.to_string()))?
         } else {
-            usages.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n\n")
+            usages.chunk_by(Usage::is_as).map(explained).collect::<Vec<_>>().join("\n\n")
         };
         print(&text)?;
         Ok(Some(ExitStatus::Done))
@@ -166,6 +166,13 @@ impl Session {
     pub fn ledger(&self, layout: &Layout, dataset: Dataset) -> Ledger {
         Ledger::new(&self.budget, &layout.directory(dataset, Directory::Catalog))
     }
+}
+
+/// How the files of directories are used, where it is the same for all of them.
+fn explained(alike: &[Usage]) -> String {
+    let Some((last, others)) = alike.split_last() else { return String::new() };
+    let names = others.iter().map(|usage| format!("{}\n", usage.directory.display()));
+    names.chain([last.to_string()]).collect()
 }
 
 /// Prints a result.
