@@ -18,8 +18,9 @@ use crate::timeline::milliseconds;
 
 /// Bytes of a read.
 const REQUEST: usize = 64 << 10;
-/// Reads of an idle baseline.
+/// Reads of an idle baseline, and the time after which fewer will do.
 const READS: usize = 12;
+const LONGEST: Duration = Duration::from_secs(5);
 /// Reads begin this far apart, so that the storage's own read-ahead does not serve the next.
 const STRIDE: u64 = 1 << 20;
 /// Pause between reads beside a run.
@@ -84,7 +85,8 @@ impl Prober {
             return Ok(None);
         }
         let mut rtts = Vec::with_capacity(READS);
-        for _ in 0..READS {
+        let first = Instant::now();
+        while rtts.len() < READS && first.elapsed() < LONGEST {
             let begun = Instant::now();
             self.read()?;
             rtts.push(begun.elapsed());
@@ -92,10 +94,10 @@ impl Prober {
         rtts.sort_unstable();
         Ok(Some(Idle {
             request_bytes: REQUEST as u64,
-            reads: READS,
-            p50_ms: milliseconds(rtts[READS / 2]),
+            reads: rtts.len(),
+            p50_ms: milliseconds(rtts[rtts.len() / 2]),
             least_ms: milliseconds(rtts[0]),
-            most_ms: milliseconds(rtts[READS - 1]),
+            most_ms: milliseconds(rtts[rtts.len() - 1]),
         }))
     }
 }
@@ -157,7 +159,9 @@ mod tests {
         assert_eq!(prober.spots.len(), 3 * 16);
         let mut first_round: Vec<u64> = prober.spots[..3].iter().map(|(_, at)| *at).collect();
         first_round.sort_unstable();
-        assert_eq!(first_round, [1 << 20, 2 << 20, 3 << 20]);
+        let apart = first_round.windows(2).map(|pair| pair[1] - pair[0]).collect::<Vec<_>>();
+        assert_eq!(apart, [1 << 20, 1 << 20]);
+        assert!(first_round[0] >= 1 << 20, "{first_round:?}");
         let mut all = prober.spots.clone();
         all.sort_unstable();
         all.dedup();
