@@ -127,8 +127,7 @@ fn check(arguments: &CheckArgs) -> Result<ExitStatus, Error> {
     bench.probe_with(&mut supply)?;
     let mut runs = Vec::new();
     for repeat in 0..rules.repeats {
-        let large = supply.large(arguments.threads.get(), rules.run_bytes());
-        let inputs = large.or_else(|_| supply.small(rules.run_bytes()))?;
+        let inputs = supply.any(arguments.threads.get(), rules.run_bytes())?;
         // Each run has counters of its own.
         runs.push((repeat, CheckRun::new(budget(), setting, inputs)));
     }

@@ -110,16 +110,17 @@ impl Supply {
         Ok(parts)
     }
 
-    /// Takes `readers` parts of large files, together of `bytes` about: of as many files as there
-    /// are.
+    /// Takes parts of large files, one for each of `readers` at least, together of `bytes` about: of
+    /// as many files as there are, and none longer than the smallest large file.
     ///
     /// # Errors
     ///
     /// [`Error::NoInput`] when there are not as many bytes left.
     pub(crate) fn large(&mut self, readers: usize, bytes: u64) -> Result<Vec<Part>, Error> {
-        let each = (bytes / readers.max(1) as u64).next_multiple_of(STEP).max(STEP);
+        let number = (readers as u64).max(bytes.div_ceil(LARGE));
+        let each = bytes.div_ceil(number.max(1)).next_multiple_of(STEP).max(STEP);
         let mut parts = Vec::new();
-        while parts.len() < readers {
+        while (parts.len() as u64) < number {
             let enough = |rest: &Rest| rest.left() >= each;
             let is_new = |rest: &Rest| parts.iter().all(|part: &Part| part.file != rest.file);
             let mut place = self.large.iter().position(|rest| enough(rest) && is_new(rest));
@@ -128,13 +129,23 @@ impl Supply {
             }
             place = place.or_else(|| self.large.iter().position(enough));
             let Some(mut rest) = place.and_then(|place| self.large.remove(place)) else {
-                return Err(self.too_few(FileSize::Large, each * readers as u64, sum(&parts)));
+                return Err(self.too_few(FileSize::Large, each * number, sum(&parts)));
             };
             parts.push(Part { file: rest.file.clone(), offset: rest.offset, bytes: each });
             rest.offset += each;
             self.large.push_back(rest);
         }
         Ok(parts)
+    }
+
+    /// Takes parts of large files, or whole small files where there is no large one.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NoInput`] when there are not as many bytes left.
+    pub(crate) fn any(&mut self, readers: usize, bytes: u64) -> Result<Vec<Part>, Error> {
+        let large = self.large(readers, bytes);
+        if large.is_err() && self.large.is_empty() { self.small(bytes) } else { large }
     }
 
     /// Takes files to be read in single small reads: a large one where there is one, else some of
@@ -263,7 +274,18 @@ mod tests {
             assert!(pair[0].file != pair[1].file || end <= pair[1].offset, "{pair:?}");
         }
         assert!(supply.large(1, 10 * MIB).is_err(), "8 MiB are left of the larger");
+        assert!(supply.any(1, 10 * MIB).is_err(), "there are large files, but too little of them");
         assert_eq!(supply.large(1, 8 * MIB).unwrap()[0].offset, 58 * MIB);
+    }
+
+    #[test]
+    fn a_run_may_need_more_of_each_reader_than_a_file_has() {
+        let files = [("a", 70 * MIB), ("b", 70 * MIB), ("c", 70 * MIB)];
+        let directory = directory(&files);
+        let mut supply = Supply::find(directory.path(), [], 1).unwrap();
+        let parts = supply.any(1, 180 * MIB).unwrap();
+        assert_eq!(names(&parts), ["a", "b", "c"]);
+        assert!(parts.iter().all(|part| part.bytes == 60 * MIB), "{parts:?}");
     }
 
     #[test]
