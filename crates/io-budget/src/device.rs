@@ -57,6 +57,27 @@ struct Traffic {
     begun: AtomicU64,
 }
 
+/// What a read brought.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Answer {
+    pub(crate) bytes: usize,
+    /// Whether the page cache had it all.
+    pub(crate) cached: bool,
+}
+
+/// How a request passed.
+#[derive(Debug, Clone, Copy)]
+struct Passed {
+    /// Until there was a permit.
+    waited: Duration,
+    /// From there to the answer.
+    took: Duration,
+    /// Requests of this process in flight by then.
+    in_flight: usize,
+    /// Whether it was the only one all the time.
+    alone: bool,
+}
+
 impl Device {
     /// A storage under the user's options. Processes that find the same `share` keep its limits
     /// together.
@@ -141,6 +162,32 @@ impl Device {
         call: impl FnOnce() -> io::Result<T>,
     ) -> io::Result<T> {
         let lane = if kind.is_write() { &self.writes } else { &self.reads };
+        let (answer, passed) = self.pass(lane, call)?;
+        let moved = answer.as_ref().map_or(0, bytes);
+        self.record(lane, kind, moved, passed);
+        answer
+    }
+
+    /// Reads under a permit. What the page cache answered is no request of the storage: it is
+    /// counted apart and says nothing of the storage's latency.
+    pub(crate) fn read(&self, call: impl FnOnce() -> io::Result<Answer>) -> io::Result<Answer> {
+        let (answer, passed) = self.pass(&self.reads, call)?;
+        match &answer {
+            Ok(Answer { bytes, cached: true }) => self.reads.counters.record_hit(*bytes as u64),
+            Ok(Answer { bytes, cached: false }) => {
+                self.record(&self.reads, RequestKind::Read, *bytes as u64, passed);
+            }
+            Err(_) => self.record(&self.reads, RequestKind::Read, 0, passed),
+        }
+        answer
+    }
+
+    /// Waits for a permit and calls.
+    fn pass<T>(
+        &self,
+        lane: &Lane,
+        call: impl FnOnce() -> io::Result<T>,
+    ) -> io::Result<(io::Result<T>, Passed)> {
         let arrived = Instant::now();
         let permit = lane.gate.enter();
         let slot =
@@ -152,12 +199,15 @@ impl Device {
         let alone = self.traffic.end(begun) && first;
         drop(slot);
         let in_flight = permit.in_flight();
-        drop(permit);
-        let moved = answer.as_ref().map_or(0, bytes);
+        Ok((answer, Passed { waited: started - arrived, took, in_flight, alone }))
+    }
+
+    fn record(&self, lane: &Lane, kind: RequestKind, moved: u64, passed: Passed) {
         // What a sync or close sends was counted when it was written.
         let counted =
             if matches!(kind, RequestKind::Read | RequestKind::Write) { moved } else { 0 };
-        lane.counters.record(kind, counted, started - arrived, took);
+        let Passed { waited, took, in_flight, alone } = passed;
+        lane.counters.record(kind, counted, waited, took);
         if let Some(governed) = lane.limit.governed()
             && kind.moves_data()
             && moved > 0
@@ -165,7 +215,6 @@ impl Device {
         {
             governed.sample(took, moved, in_flight, alone);
         }
-        answer
     }
 
     /// Counts a request that was made before it was known to be one of this storage's.

@@ -15,7 +15,7 @@ use rustix::fs::{Advice, Mode, OFlags, openat};
 use rustix::io::{Errno, ReadWriteFlags, preadv2};
 
 use crate::budget::{is_stale, parent, stale_pauses, unless_stale};
-use crate::device::Device;
+use crate::device::{Answer, Device};
 use crate::storage::StorageClass;
 use crate::{Budget, Error, RequestKind, Stat};
 
@@ -233,24 +233,18 @@ impl BudgetFile {
         Ok(Bytes::from(buffer).slice(begin + skip..begin + wanted))
     }
 
-    /// Reads once: from the page cache without a permit where the system tells what is there,
-    /// otherwise in one request.
+    /// Reads once, in one request.
     fn read_unit(&self, unit: &mut [u8], offset: u64) -> Result<usize, Error> {
-        if let Some(read) = self.read_cached(unit, offset) {
-            self.device.read_counters().record_hit(read as u64);
-            return Ok(read);
-        }
-        self.brought_in.store(true, Relaxed);
         let mut pauses = stale_pauses();
         loop {
             let file = self.handle.file();
-            let read = self.device.request(
-                RequestKind::Read,
-                |read| *read as u64,
-                || file.read_at(unit, offset),
-            );
-            match read {
-                Ok(read) => return Ok(read),
+            match self.device.read(|| self.read_at(&file, unit, offset)) {
+                Ok(Answer { bytes, cached }) => {
+                    if !cached {
+                        self.brought_in.store(true, Relaxed);
+                    }
+                    return Ok(bytes);
+                }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(source) => match pauses.next().filter(|_| is_stale(&source)) {
                     Some(pause) => {
@@ -263,19 +257,21 @@ impl BudgetFile {
         }
     }
 
-    fn read_cached(&self, unit: &mut [u8], offset: u64) -> Option<usize> {
-        if self.handle.direct || !self.device.tells_hits() {
-            return None;
-        }
-        let file = self.handle.file();
-        match preadv2(&file, &mut [IoSliceMut::new(unit)], offset, ReadWriteFlags::NOWAIT) {
-            Ok(0) | Err(Errno::AGAIN | Errno::INTR) => None,
-            Ok(read) => Some(read),
-            Err(_) => {
-                self.device.cannot_tell_hits();
-                None
+    /// Asks the page cache first, where it can be told what it holds. The kernel begins to read what
+    /// is not there even if nobody waits for it: this, too, needs a permit.
+    fn read_at(&self, file: &File, unit: &mut [u8], offset: u64) -> io::Result<Answer> {
+        if !self.handle.direct && self.device.tells_hits() {
+            match preadv2(file, &mut [IoSliceMut::new(unit)], offset, ReadWriteFlags::NOWAIT) {
+                Ok(0) | Err(Errno::AGAIN | Errno::INTR) => {}
+                Ok(bytes) => {
+                    let rest = file.read_at(&mut unit[bytes..], offset + bytes as u64)?;
+                    return Ok(Answer { bytes: bytes + rest, cached: rest == 0 });
+                }
+                Err(_) => self.device.cannot_tell_hits(),
             }
         }
+        let bytes = file.read_at(unit, offset)?;
+        Ok(Answer { bytes, cached: false })
     }
 
     /// Opens the file again after its name has come to lead to another one, which must have the
@@ -465,6 +461,60 @@ mod tests {
         assert_eq!(known.next_edge(32_768), u64::MAX);
         known.add(12_288..16_384);
         assert_eq!(known.next_edge(8_192), 32_768 - 8_192, "what touches is one part");
+    }
+
+    /// A file of this length of which the page cache holds nothing; none where it holds all files.
+    fn cold_file(directory: &Path, length: usize) -> Option<PathBuf> {
+        let path = directory.join("cold");
+        std::fs::write(&path, vec![7; length]).unwrap();
+        let file = File::open(&path).unwrap();
+        file.sync_all().unwrap();
+        rustix::fs::fadvise(&file, 0, None, Advice::DontNeed).unwrap();
+        // Asking begins to read: of another file, to learn what the system does.
+        let other = directory.join("other");
+        std::fs::copy(&path, &other).unwrap();
+        let other = File::open(&other).unwrap();
+        other.sync_all().unwrap();
+        rustix::fs::fadvise(&other, 0, None, Advice::DontNeed).unwrap();
+        (!is_cached(&other)).then_some(path)
+    }
+
+    fn is_cached(file: &File) -> bool {
+        let mut byte = [0];
+        preadv2(file, &mut [IoSliceMut::new(&mut byte)], 0, ReadWriteFlags::NOWAIT).is_ok()
+    }
+
+    #[test]
+    fn a_read_that_waits_for_its_permit_has_not_begun() {
+        // Beside the sources: a directory for temporary files may be in memory.
+        let directory = tempfile::tempdir_in(".").unwrap();
+        let Some(path) = cold_file(directory.path(), 1 << 20) else { return };
+        let one = std::num::NonZeroUsize::MIN;
+        let budget = Budget::new(Options { reads: crate::Limit::Fixed(one), ..Options::private() });
+        let file = budget.open(&path).unwrap();
+        let (hold, held) = std::sync::mpsc::channel();
+        let holder = budget.device_of(&path);
+        std::thread::scope(|scope| {
+            let (began, begun) = std::sync::mpsc::channel();
+            scope.spawn(move || {
+                holder.request(
+                    RequestKind::Read,
+                    |()| 0,
+                    || {
+                        began.send(()).unwrap();
+                        held.recv().unwrap();
+                        Ok(())
+                    },
+                )
+            });
+            begun.recv().unwrap();
+            let reader = scope.spawn(|| file.read_range(0..1 << 20).unwrap());
+            std::thread::sleep(Duration::from_millis(100));
+            let is_begun = is_cached(&File::open(&path).unwrap());
+            hold.send(()).unwrap();
+            assert_eq!(reader.join().unwrap().len(), 1 << 20);
+            assert!(!is_begun, "it was begun without a permit");
+        });
     }
 
     #[test]
