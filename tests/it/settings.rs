@@ -1,6 +1,10 @@
 //! Settings from files and environment, through the real binary.
 
+use std::collections::BTreeSet;
+
 use anyhow::Result;
+use io_budget::Budget;
+use io_budget::parquet::{ParquetFile, Want};
 use tests::{Archive, Ended, binary, command};
 
 #[test]
@@ -71,5 +75,41 @@ fn processors_that_are_not_granted_are_not_used() -> Result<()> {
     assert_eq!(ended.summary()?.jobs, 1);
     let said = "processors: 1 (affinity mask and cgroup quota)";
     assert!(ended.stderr.contains(said), "{}", ended.stderr);
+    Ok(())
+}
+
+#[test]
+fn codec_and_row_groups_are_set_by_dataset() -> Result<()> {
+    let archive = Archive::bundled()?;
+    let set = "[convert.datasets.gkg-v2]\ncodec = 'snappy'\nrow_group_rows = 100\n";
+    let datasets = ["--dataset", "gkg-v2", "--dataset", "mentions"];
+    let shape = |path: &str| -> Result<(Vec<i64>, BTreeSet<String>)> {
+        let path = archive.root().join(path);
+        let file =
+            ParquetFile::open(&Budget::private(), &path, Want::Parts { footer_start: None })?;
+        let groups = file.metadata().row_groups();
+        let chunks = groups.iter().flat_map(|group| group.columns());
+        let codecs = chunks.map(|chunk| chunk.compression().to_string()).collect();
+        Ok((groups.iter().map(|group| group.num_rows()).collect(), codecs))
+    };
+    let gkg = "gkg-v2/converted/20200318104500.gkg.parquet";
+    let mentions = "mentions/converted/20200318104500.mentions.parquet";
+    assert_eq!(archive.run("convert", &datasets)?.code, 0);
+    let (groups, codecs) = shape(gkg)?;
+    let rows: i64 = groups.iter().sum();
+    assert_eq!((groups.len(), codecs), (1, BTreeSet::from(["ZSTD(ZstdLevel(1))".to_owned()])));
+    std::fs::write(archive.root().join("gdelt-mill.toml"), set)?;
+    let summary = archive.run("convert", &datasets)?.summary()?;
+    // Files of a dataset without such settings are what they were.
+    assert_eq!((summary.files.made, summary.files.up_to_date), (2, 5));
+    let (groups, codecs) = shape(gkg)?;
+    assert_eq!(codecs, BTreeSet::from(["SNAPPY".to_owned()]));
+    assert_eq!(i64::try_from(groups.len())?, (rows + 99) / 100);
+    assert_eq!((groups[0], groups.iter().sum::<i64>()), (100, rows));
+    assert_eq!(shape(mentions)?.1, BTreeSet::from(["ZSTD(ZstdLevel(1))".to_owned()]));
+    // The stages that follow take them as they are.
+    assert_eq!(archive.run("aggregate", &["--dataset", "gkg-v2"])?.code, 0);
+    let sums = shape("gkg-v2/aggregated/day/20200318.gkg.parquet")?.0;
+    assert_eq!(sums.iter().sum::<i64>(), rows);
     Ok(())
 }

@@ -116,9 +116,11 @@ impl Totals {
 impl<'a> Conversion<'a> {
     fn new(session: &'a Session, task: &'a Task, input: &'a Input) -> Result<Self, TaskError> {
         let dataset = task.dataset;
-        let notes = Notes { dataset, feed: task.feed, fingerprint: &task.fingerprint };
+        let settings = session.settings.convert.of(dataset);
+        let fingerprint = &task.fingerprint;
+        let notes = Notes { dataset, feed: task.feed, fingerprint, settings };
         let sink = if dataset == Dataset::EventsReduced {
-            Sink::Years(Years::new(&session.budget, task))
+            Sink::Years(Years::new(&session.budget, task, settings))
         } else {
             let schema = schema(dataset.columns());
             let output =

@@ -24,12 +24,13 @@ mod rejects;
 mod table;
 mod years;
 
-use std::collections::HashMap;
 use std::collections::hash_map::Entry;
+use std::collections::{BTreeMap, HashMap};
 
 use catalog::ledger::StageName;
 use catalog::{Dataset, Directory};
 use serde::Serialize;
+use stage::settings::{ConvertSettings, DatasetConversion};
 use stage::work::{self, Crew, Task};
 use stage::{Error, ExitStatus, Session, Summary};
 
@@ -45,6 +46,25 @@ const RULES_VERSION: u32 = 1;
 struct Shape {
     rules: u32,
     max_rejects: f64,
+    /// Left out where nothing is set.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    settings: Option<DatasetConversion>,
+}
+
+/// The digests of what shapes the files of each dataset.
+pub(crate) type Fingerprints = BTreeMap<Dataset, String>;
+
+fn fingerprints(settings: &ConvertSettings) -> Result<Fingerprints, Error> {
+    let fingerprint = |dataset: Dataset| {
+        let of_dataset = settings.of(dataset);
+        let shape = Shape {
+            rules: RULES_VERSION,
+            max_rejects: settings.max_rejects,
+            settings: (of_dataset != DatasetConversion::default()).then_some(of_dataset),
+        };
+        Ok((dataset, stage::fingerprint(&shape)?))
+    };
+    Dataset::ALL.into_iter().map(fingerprint).collect()
 }
 
 /// Runs the stage.
@@ -60,13 +80,13 @@ pub fn run(args: &Args) -> Result<ExitStatus, Error> {
         return Ok(status);
     }
     let max_rejects = session.settings.convert.max_rejects;
-    let fingerprint = stage::fingerprint(&Shape { rules: RULES_VERSION, max_rejects })?;
+    let fingerprints = fingerprints(&session.settings.convert)?;
     let mut summary = Summary::new("convert");
     let options = work::Options::of(&session, &args.files);
     let tasks = if options.named {
-        plan::of_named(&session, &args.files, &fingerprint)?
+        plan::of_named(&session, &args.files, &fingerprints)?
     } else {
-        plan::of_root(&session, &fingerprint)?
+        plan::of_root(&session, &fingerprints)?
     };
     let rejects = rejects_directories(&session, &tasks)?;
     let read = |task: &Task| {

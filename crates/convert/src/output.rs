@@ -9,6 +9,7 @@ use catalog::{Dataset, Feed, marks};
 use io_budget::{Budget, StagedFile, parquet::footer_start};
 use parquet::arrow::ArrowWriter;
 use parquet::file::metadata::KeyValue;
+use stage::settings::DatasetConversion;
 use stage::work::{FileFacts, MadeFile, TaskError};
 use stage::{Error, format};
 
@@ -20,6 +21,8 @@ pub(crate) struct Notes<'a> {
     pub(crate) dataset: Dataset,
     pub(crate) feed: Feed,
     pub(crate) fingerprint: &'a str,
+    /// How the file is written.
+    pub(crate) settings: DatasetConversion,
 }
 
 /// A Parquet file that is being written and has not appeared yet.
@@ -55,10 +58,16 @@ impl Output {
         schema: &SchemaRef,
         notes: Notes<'_>,
     ) -> Result<Self, TaskError> {
-        let Notes { dataset, feed, fingerprint } = notes;
+        let Notes { dataset, feed, fingerprint, settings } = notes;
         let path = data.join(name);
         let pairs = format::notes("convert", dataset, feed, fingerprint);
-        let properties = format::writer_properties(dataset, &pairs);
+        let mut properties = format::writer_properties(dataset, &pairs)
+            .into_builder()
+            .set_compression(settings.codec.compression());
+        if let Some(rows) = settings.row_group_rows {
+            properties = properties.set_max_row_group_row_count(Some(rows.get()));
+        }
+        let properties = properties.build();
         let staged = Shared(Arc::new(Mutex::new(budget.stage_within(data, &path))));
         let writer = ArrowWriter::try_new(staged.clone(), Arc::clone(schema), Some(properties))
             .map_err(|error| TaskError::encoding(&path, error))?;

@@ -9,14 +9,16 @@ use stage::settings::Order;
 use stage::work::{Input, Task};
 use stage::{Error, Session};
 
+use crate::Fingerprints;
+
 /// The tasks for the files of a root that dates, feed and datasets ask for.
-pub(crate) fn of_root(session: &Session, fingerprint: &str) -> Result<Vec<Task>, Error> {
+pub(crate) fn of_root(session: &Session, fingerprints: &Fingerprints) -> Result<Vec<Task>, Error> {
     let layout = session.layout()?;
     let named = &session.settings.datasets;
     let datasets = if named.is_empty() { &Dataset::ALL[..] } else { &named[..] };
     let mut tasks = Vec::new();
     for dataset in datasets {
-        match list_raw(session, &layout, *dataset, fingerprint) {
+        match list_raw(session, &layout, *dataset, fingerprints) {
             Ok(of_dataset) => tasks.extend(of_dataset),
             // Without --dataset the root need not hold them all.
             Err(Error::NoInput { .. }) if named.is_empty() => {}
@@ -40,7 +42,7 @@ fn list_raw(
     session: &Session,
     layout: &Layout,
     dataset: Dataset,
-    fingerprint: &str,
+    fingerprints: &Fingerprints,
 ) -> Result<Vec<Task>, Error> {
     let raw = layout.directory(dataset, Directory::Raw);
     let directory = layout.directory(dataset, Directory::Converted);
@@ -66,7 +68,7 @@ fn list_raw(
     for entry in entries {
         let Ok(name) = FileName::parse(&entry.name) else { continue };
         let input = Input { path: raw.join(&entry.name), name: entry.name, stat: entry.stat };
-        tasks.push(task(name, input, directory.clone(), None, fingerprint));
+        tasks.push(task(name, input, directory.clone(), None, fingerprints));
     }
     if tasks.is_empty() {
         return Err(no_input(format!("no files of the dates and feed in {}", raw.display())));
@@ -82,7 +84,7 @@ fn list_raw(
 pub(crate) fn of_named(
     session: &Session,
     files: &FileArgs,
-    fingerprint: &str,
+    fingerprints: &Fingerprints,
 ) -> Result<Vec<Task>, Error> {
     let inputs = named_files(session, files)?;
     let place = NamedOutput::of(session, files, &inputs)?;
@@ -104,7 +106,7 @@ pub(crate) fn of_named(
         }
         let usual = ParquetName::from(name).to_string();
         let (directory, output) = place.place(&usual);
-        tasks.push(task(name, input, directory, Some(output), fingerprint));
+        tasks.push(task(name, input, directory, Some(output), fingerprints));
     }
     Ok(tasks)
 }
@@ -114,10 +116,10 @@ fn task(
     input: Input,
     directory: PathBuf,
     output: Option<String>,
-    fingerprint: &str,
+    fingerprints: &Fingerprints,
 ) -> Task {
     let FileName { period, feed, dataset } = name;
     let output = output.unwrap_or_else(|| ParquetName::from(name).to_string());
-    let fingerprint = fingerprint.to_owned();
+    let fingerprint = fingerprints.get(&dataset).cloned().unwrap_or_default();
     Task { dataset, feed, period, inputs: vec![input], directory, output, fingerprint }
 }

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use catalog::{Dataset, ParquetName, Period};
 use io_budget::Budget;
+use stage::settings::DatasetConversion;
 use stage::work::{MadeFile, Task, TaskError};
 
 use crate::output::{Notes, Output};
@@ -21,6 +22,7 @@ const ROWS_IN_MEMORY: usize = 500_000;
 pub(crate) struct Years {
     budget: Budget,
     task: Task,
+    settings: DatasetConversion,
     by_year: BTreeMap<i32, Year>,
 }
 
@@ -31,8 +33,8 @@ struct Year {
 }
 
 impl Years {
-    pub(crate) fn new(budget: &Budget, task: &Task) -> Self {
-        Self { budget: budget.clone(), task: task.clone(), by_year: BTreeMap::new() }
+    pub(crate) fn new(budget: &Budget, task: &Task, settings: DatasetConversion) -> Self {
+        Self { budget: budget.clone(), task: task.clone(), settings, by_year: BTreeMap::new() }
     }
 
     /// The year of a record: the first four of the eight digits of its date.
@@ -79,7 +81,8 @@ impl Years {
         let (dataset, feed) = (Dataset::EventsReduced, self.task.feed);
         let file = ParquetName { period: Period::Year(year), feed, cleaned: false, dataset };
         let name = format!("Year={year}/{file}");
-        let notes = Notes { dataset, feed, fingerprint: &self.task.fingerprint };
+        let (fingerprint, settings) = (&self.task.fingerprint, self.settings);
+        let notes = Notes { dataset, feed, fingerprint, settings };
         let output = Output::begin(
             &self.budget,
             &self.task.directory,

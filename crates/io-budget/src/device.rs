@@ -164,7 +164,7 @@ impl Device {
         let lane = if kind.is_write() { &self.writes } else { &self.reads };
         let (answer, passed) = self.pass(lane, call)?;
         let moved = answer.as_ref().map_or(0, bytes);
-        self.record(lane, kind, moved, passed);
+        lane.record(kind, moved, passed);
         answer
     }
 
@@ -175,9 +175,9 @@ impl Device {
         match &answer {
             Ok(Answer { bytes, cached: true }) => self.reads.counters.record_hit(*bytes as u64),
             Ok(Answer { bytes, cached: false }) => {
-                self.record(&self.reads, RequestKind::Read, *bytes as u64, passed);
+                self.reads.record(RequestKind::Read, *bytes as u64, passed);
             }
-            Err(_) => self.record(&self.reads, RequestKind::Read, 0, passed),
+            Err(_) => self.reads.record(RequestKind::Read, 0, passed),
         }
         answer
     }
@@ -200,21 +200,6 @@ impl Device {
         drop(slot);
         let in_flight = permit.in_flight();
         Ok((answer, Passed { waited: started - arrived, took, in_flight, alone }))
-    }
-
-    fn record(&self, lane: &Lane, kind: RequestKind, moved: u64, passed: Passed) {
-        // What a sync or close sends was counted when it was written.
-        let counted =
-            if matches!(kind, RequestKind::Read | RequestKind::Write) { moved } else { 0 };
-        let Passed { waited, took, in_flight, alone } = passed;
-        lane.counters.record(kind, counted, waited, took);
-        if let Some(governed) = lane.limit.governed()
-            && kind.moves_data()
-            && moved > 0
-            && !is_from_cache(took, moved)
-        {
-            governed.sample(took, moved, in_flight, alone);
-        }
     }
 
     /// Counts a request that was made before it was known to be one of this storage's.
@@ -264,6 +249,22 @@ impl Device {
 }
 
 impl Lane {
+    /// Counts an answered request, and tells the governor how long it took.
+    fn record(&self, kind: RequestKind, moved: u64, passed: Passed) {
+        // What a sync or close sends was counted when it was written.
+        let counted =
+            if matches!(kind, RequestKind::Read | RequestKind::Write) { moved } else { 0 };
+        let Passed { waited, took, in_flight, alone } = passed;
+        self.counters.record(kind, counted, waited, took);
+        if let Some(governed) = self.limit.governed()
+            && kind.moves_data()
+            && moved > 0
+            && !is_from_cache(took, moved)
+        {
+            governed.sample(took, moved, in_flight, alone);
+        }
+    }
+
     fn new(
         name: &'static str,
         limit: Limit,

@@ -465,18 +465,16 @@ mod tests {
 
     /// A file of this length of which the page cache holds nothing; none where it holds all files.
     fn cold_file(directory: &Path, length: usize) -> Option<PathBuf> {
-        let path = directory.join("cold");
-        std::fs::write(&path, vec![7; length]).unwrap();
-        let file = File::open(&path).unwrap();
-        file.sync_all().unwrap();
-        rustix::fs::fadvise(&file, 0, None, Advice::DontNeed).unwrap();
-        // Asking begins to read: of another file, to learn what the system does.
-        let other = directory.join("other");
-        std::fs::copy(&path, &other).unwrap();
-        let other = File::open(&other).unwrap();
-        other.sync_all().unwrap();
-        rustix::fs::fadvise(&other, 0, None, Advice::DontNeed).unwrap();
-        (!is_cached(&other)).then_some(path)
+        let cold = |name| {
+            let path = directory.join(name);
+            std::fs::write(&path, vec![7; length]).unwrap();
+            let file = File::open(&path).unwrap();
+            file.sync_all().unwrap();
+            rustix::fs::fadvise(&file, 0, None, Advice::DontNeed).unwrap();
+            (path, file)
+        };
+        // Asking begins to read: another file tells what the system does.
+        (!is_cached(&cold("other").1)).then(|| cold("cold").0)
     }
 
     fn is_cached(file: &File) -> bool {
@@ -492,26 +490,26 @@ mod tests {
         let one = std::num::NonZeroUsize::MIN;
         let budget = Budget::new(Options { reads: crate::Limit::Fixed(one), ..Options::private() });
         let file = budget.open(&path).unwrap();
-        let (hold, held) = std::sync::mpsc::channel();
+        let (release, held) = std::sync::mpsc::channel();
         let holder = budget.device_of(&path);
         std::thread::scope(|scope| {
-            let (began, begun) = std::sync::mpsc::channel();
+            let (sender, in_flight) = std::sync::mpsc::channel();
             scope.spawn(move || {
                 holder.request(
                     RequestKind::Read,
                     |()| 0,
                     || {
-                        began.send(()).unwrap();
+                        sender.send(()).unwrap();
                         held.recv().unwrap();
                         Ok(())
                     },
                 )
             });
-            begun.recv().unwrap();
+            in_flight.recv().unwrap();
             let reader = scope.spawn(|| file.read_range(0..1 << 20).unwrap());
             std::thread::sleep(Duration::from_millis(100));
             let is_begun = is_cached(&File::open(&path).unwrap());
-            hold.send(()).unwrap();
+            release.send(()).unwrap();
             assert_eq!(reader.join().unwrap().len(), 1 << 20);
             assert!(!is_begun, "it was begun without a permit");
         });

@@ -14,6 +14,8 @@ use figment::{Figment, Source};
 use io_budget::{Limit, Options, Sharing, StorageClass};
 use serde::{Deserialize, Serialize};
 
+use crate::Codec;
+
 /// Settings of the whole machine.
 pub const SITE_FILE: &str = "/etc/gdelt-mill.toml";
 /// Settings of the current directory, read unless `--config` names another file.
@@ -249,11 +251,30 @@ pub struct ConvertSettings {
     /// The largest share of a file's records that may be rejected, from 0 to 1; above it the file
     /// fails.
     pub max_rejects: f64,
+    /// Settings by dataset.
+    pub datasets: BTreeMap<Dataset, DatasetConversion>,
+}
+
+/// Settings of `gdelt-convert` for one dataset.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct DatasetConversion {
+    /// How pages are compressed.
+    pub codec: Codec,
+    /// Rows of a row group; unset means what suits the dataset.
+    pub row_group_rows: Option<NonZeroUsize>,
+}
+
+impl ConvertSettings {
+    /// The settings of a dataset.
+    pub fn of(&self, dataset: Dataset) -> DatasetConversion {
+        self.datasets.get(&dataset).copied().unwrap_or_default()
+    }
 }
 
 impl Default for ConvertSettings {
     fn default() -> Self {
-        Self { max_rejects: 0.01 }
+        Self { max_rejects: 0.01, datasets: BTreeMap::new() }
     }
 }
 
@@ -487,6 +508,14 @@ mod tests {
             ("root = ''", ["settings", "root", "empty"]),
             ("jobs = 100000", ["jobs", "100000", "1024"]),
             ("[convert]\nmax_rejects = 1.5", ["convert.max_rejects", "1.5", "share"]),
+            (
+                "[convert.datasets.events]\ncodec = 'gzip'",
+                ["mill.toml", "convert.datasets.events.codec", "`gzip` is no codec"],
+            ),
+            (
+                "[convert.datasets.events]\nrow_group_rows = 0",
+                ["mill.toml", "convert.datasets.events.row_group_rows", "nonzero"],
+            ),
             ("[clean.events]\nrequire = ['Dya']", ["clean.events", "`Dya`", "no column"]),
         ] {
             let error = load(toml, &[]).expect_err(toml);
