@@ -81,7 +81,7 @@ fn processors_that_are_not_granted_are_not_used() -> Result<()> {
 #[test]
 fn codec_and_row_groups_are_set_by_dataset() -> Result<()> {
     let archive = Archive::bundled()?;
-    let set = "[convert.datasets.gkg-v2]\ncodec = 'snappy'\nrow_group_rows = 100\n";
+    let set = "[convert.datasets.gkg-v2]\ncodec = 'snappy'\nrow_group_rows = 20\n";
     let datasets = ["--dataset", "gkg-v2", "--dataset", "mentions"];
     let shape = |path: &str| -> Result<(Vec<i64>, BTreeSet<String>)> {
         let path = archive.root().join(path);
@@ -104,8 +104,8 @@ fn codec_and_row_groups_are_set_by_dataset() -> Result<()> {
     assert_eq!((summary.files.made, summary.files.up_to_date), (2, 5));
     let (groups, codecs) = shape(gkg)?;
     assert_eq!(codecs, BTreeSet::from(["SNAPPY".to_owned()]));
-    assert_eq!(i64::try_from(groups.len())?, (rows + 99) / 100);
-    assert_eq!((groups[0], groups.iter().sum::<i64>()), (100, rows));
+    assert_eq!(i64::try_from(groups.len())?, (rows + 19) / 20);
+    assert_eq!((groups[0], groups.iter().sum::<i64>()), (20, rows));
     assert_eq!(shape(mentions)?.1, BTreeSet::from(["ZSTD(ZstdLevel(1))".to_owned()]));
     // The stages that follow take them as they are.
     assert_eq!(archive.run("aggregate", &["--dataset", "gkg-v2"])?.code, 0);
