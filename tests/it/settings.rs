@@ -87,10 +87,12 @@ fn codec_and_row_groups_are_set_by_dataset() -> Result<()> {
         let path = archive.root().join(path);
         let file =
             ParquetFile::open(&Budget::private(), &path, Want::Parts { footer_start: None })?;
-        let groups = file.metadata().row_groups();
-        let chunks = groups.iter().flat_map(|group| group.columns());
-        let codecs = chunks.map(|chunk| chunk.compression().to_string()).collect();
-        Ok((groups.iter().map(|group| group.num_rows()).collect(), codecs))
+        let (mut groups, mut codecs) = (Vec::new(), BTreeSet::new());
+        for group in file.metadata().row_groups() {
+            groups.push(group.num_rows());
+            codecs.extend(group.columns().iter().map(|chunk| chunk.compression().to_string()));
+        }
+        Ok((groups, codecs))
     };
     let gkg = "gkg-v2/converted/20200318104500.gkg.parquet";
     let mentions = "mentions/converted/20200318104500.mentions.parquet";
