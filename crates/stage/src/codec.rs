@@ -39,6 +39,8 @@ impl FromStr for Codec {
             ("zstd", Some(level)) => level
                 .parse()
                 .ok()
+                // 0 would stand for the library's own choice.
+                .filter(|level| *level > 0)
                 .and_then(|level| ZstdLevel::try_new(level).ok())
                 .map(|level| Self(Compression::ZSTD(level)))
                 .ok_or_else(|| format!("`{level}` is no level of zstd, which has 1 to 22")),
