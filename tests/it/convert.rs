@@ -276,3 +276,31 @@ fn the_reduced_file_becomes_a_file_for_each_year() -> Result<()> {
     assert_eq!(archive.rows(last)?.num_rows(), 1);
     Ok(())
 }
+
+#[test]
+fn gaps_are_told_without_opening_a_file() -> Result<()> {
+    // DL-01, DL-06: days that were never published are no gaps, other files are no events.
+    let archive = Archive::empty()?;
+    for name in ["20140122.export.CSV.zip", "20140126.export.CSV.zip", "2020.csv"] {
+        archive.add_raw("events", name, b"no zip at all")?;
+    }
+    archive.add_raw("mentions", "20160516133000.mentions.CSV.zip", b"")?;
+    archive.add_raw("mentions", "20160516143000.mentions.CSV.zip", b"")?;
+    let ended = archive.run("convert", &["--report-gaps"])?;
+    assert_eq!(ended.code, 0, "{}", ended.stderr);
+    let told: serde_json::Value = serde_json::from_str(&ended.stdout)?;
+    let of = |index: usize, key: &str| told[index][key].clone();
+    assert_eq!((of(0, "dataset"), of(0, "expected")), ("events".into(), 5.into()));
+    assert_eq!((of(0, "present"), of(0, "known_absent")), (2.into(), 3.into()));
+    assert_eq!((of(0, "missing"), of(0, "gaps")), (0.into(), serde_json::json!([])));
+    // 14:00 and 14:15 were published empty, 13:45 is missing.
+    assert_eq!((of(1, "dataset"), of(1, "empty_upstream")), ("mentions".into(), 2.into()));
+    let gap = serde_json::json!([{"first": "20160516134500", "last": "20160516134500", "files": 1}]);
+    assert_eq!(of(1, "gaps"), gap);
+    // Nothing was made, not even a directory.
+    assert!(!archive.root().join("events/converted").exists());
+    assert!(!archive.root().join("events/catalog").exists());
+    let none = archive.run("convert", &["--report-gaps", "--dataset", "gkg-v2"])?;
+    assert_eq!(none.code, 2, "{}", none.stderr);
+    Ok(())
+}

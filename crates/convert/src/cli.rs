@@ -17,6 +17,9 @@ pub struct Args {
     /// Which files.
     #[command(flatten)]
     pub files: FileArgs,
+    /// Say which files of the archive are missing for no known reason, and do nothing else
+    #[arg(long, conflicts_with_all = ["files", "files_from"], help_heading = "Conversion")]
+    pub report_gaps: bool,
     /// Largest share of a file's records that may be rejected before the file fails [default: 0.01]
     #[arg(long, value_name = "SHARE", help_heading = "Conversion")]
     pub max_rejects: Option<f64>,

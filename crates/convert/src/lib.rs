@@ -15,6 +15,7 @@
 
 mod cli;
 mod conversion;
+mod gaps;
 mod member;
 mod output;
 mod plan;
@@ -78,6 +79,9 @@ pub fn run(args: &Args) -> Result<ExitStatus, Error> {
     let session = Session::start(&args.common, Some(&args.files), &extra)?;
     if let Some(status) = session.explain_io(args.files.paths())? {
         return Ok(status);
+    }
+    if args.report_gaps {
+        return gaps::report(&session);
     }
     let max_rejects = session.settings.convert.max_rejects;
     let fingerprints = fingerprints(&session.settings.convert)?;

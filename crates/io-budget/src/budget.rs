@@ -190,18 +190,30 @@ impl Budget {
         directory: &Path,
         wanted: impl Fn(&str) -> bool,
     ) -> Result<Vec<Entry>, Error> {
-        let device = self.shared.places.existing(directory)?.device;
-        let list = || device.request(RequestKind::List, |_| 0, || file_names(directory));
-        let mut names =
-            unless_stale(list).map_err(|source| Error::new("list", directory, source))?;
+        let mut names = self.list_names(directory)?;
         names.retain(|name| wanted(name));
-        names.sort_unstable();
+        let device = self.shared.places.existing(directory)?.device;
         let stats = self.stat_all(&device, directory, &names)?;
         let entries = names.into_iter().zip(stats).filter_map(|(name, stat)| {
             let stat = stat.filter(|stat| stat.is_regular)?;
             Some(Entry { name, stat })
         });
         Ok(entries.collect())
+    }
+
+    /// Lists the names of the files (and links) of a directory, in name order, in one request: none
+    /// of them is looked at. Names that are not UTF-8 are left out.
+    ///
+    /// # Errors
+    ///
+    /// [`Error`] when the directory cannot be listed.
+    pub fn list_names(&self, directory: &Path) -> Result<Vec<String>, Error> {
+        let device = self.shared.places.existing(directory)?.device;
+        let list = || device.request(RequestKind::List, |_| 0, || file_names(directory));
+        let mut names =
+            unless_stale(list).map_err(|source| Error::new("list", directory, source))?;
+        names.sort_unstable();
+        Ok(names)
     }
 
     /// Looks at files of a directory, as many at once as its storage allows where it is far away.

@@ -1,13 +1,12 @@
 //! From a command line to runs, and from runs to an exit code.
 
 use std::collections::BTreeSet;
-use std::io::Write as _;
 use std::path::Path;
 
 use figment::value::Value;
 use io_budget::Budget;
 use stage::settings::Settings;
-use stage::{Cpus, Error, ExitStatus};
+use stage::{Cpus, Error, ExitStatus, print};
 
 use crate::bench::{Bench, Measurement};
 use crate::check::{CheckRun, Verdict, judge};
@@ -180,11 +179,4 @@ fn say_plan(rules: &Rules, runs: usize, bytes: u64) -> Result<ExitStatus, Error>
     );
     print(&if rules.json { plan.to_string() } else { words })?;
     Ok(ExitStatus::Done)
-}
-
-/// Prints a result.
-fn print(text: &str) -> Result<(), Error> {
-    let mut stdout = std::io::stdout().lock();
-    let written = writeln!(stdout, "{text}").and_then(|()| stdout.flush());
-    written.map_err(|source| io_budget::Error::new("write to", "stdout".as_ref(), source).into())
 }

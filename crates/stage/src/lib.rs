@@ -37,7 +37,7 @@ pub use cpus::Cpus;
 pub use error::{Error, ExitStatus};
 pub use interrupt::Interrupt;
 pub use printer::{Bar, Printer};
-pub use session::{Session, main};
+pub use session::{Session, main, print};
 pub use summary::{Failure, FileCounts, RowCounts, Summary};
 
 /// Version of the program, as noted in files and the ledger.

@@ -180,7 +180,7 @@ fn explained(alike: &[Usage]) -> String {
 /// # Errors
 ///
 /// [`Error::Io`] when stdout is closed.
-pub(crate) fn print(text: &str) -> Result<(), Error> {
+pub fn print(text: &str) -> Result<(), Error> {
     use std::io::Write as _;
     let mut stdout = std::io::stdout().lock();
     let written = writeln!(stdout, "{text}").and_then(|()| stdout.flush());
