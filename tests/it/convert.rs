@@ -295,7 +295,8 @@ fn gaps_are_told_without_opening_a_file() -> Result<()> {
     assert_eq!((of(0, "missing"), of(0, "gaps")), (0.into(), serde_json::json!([])));
     // 14:00 and 14:15 were published empty, 13:45 is missing.
     assert_eq!((of(1, "dataset"), of(1, "empty_upstream")), ("mentions".into(), 2.into()));
-    let gap = serde_json::json!([{"first": "20160516134500", "last": "20160516134500", "files": 1}]);
+    let gap =
+        serde_json::json!([{"first": "20160516134500", "last": "20160516134500", "files": 1}]);
     assert_eq!(of(1, "gaps"), gap);
     // Nothing was made, not even a directory.
     assert!(!archive.root().join("events/converted").exists());

@@ -124,11 +124,9 @@ fn expected(dataset: Dataset, range: DateRange, here: &BTreeSet<Period>) -> Vec<
             years.chain(months).chain(days).collect()
         }
         Dataset::GkgV1 | Dataset::GkgV1Counts => days().map(Period::Day).collect(),
-        Dataset::Events15Min | Dataset::GkgV2 | Dataset::Mentions => days()
-            .flat_map(slots)
-            .filter(|slot| *slot >= first_slot())
-            .map(Period::Slot)
-            .collect(),
+        Dataset::Events15Min | Dataset::GkgV2 | Dataset::Mentions => {
+            days().flat_map(slots).filter(|slot| *slot >= first_slot()).map(Period::Slot).collect()
+        }
     };
     periods.retain(|period| {
         within.overlaps(*period)

@@ -87,10 +87,9 @@ fn told(coverage: &Coverage) -> String {
          reason",
         feed.name()
     );
-    for (count, words) in [
-        (coverage.known_absent, "never published"),
-        (coverage.empty_upstream, "published empty"),
-    ] {
+    for (count, words) in
+        [(coverage.known_absent, "never published"), (coverage.empty_upstream, "published empty")]
+    {
         if count > 0 {
             let _ok = write!(text, ", {count} {words}");
         }
@@ -145,8 +144,9 @@ events-15min, english: 2 of 3 files are here, 1 missing for no known reason (wha
 
     #[test]
     fn many_gaps_are_told_in_part() {
-        let odd_days: Vec<String> =
-            (0..60).map(|number| format!("2019{:02}{:02}", 1 + number / 14, 1 + number % 14 * 2)).collect();
+        let odd_days: Vec<String> = (0..60)
+            .map(|number| format!("2019{:02}{:02}", 1 + number / 14, 1 + number % 14 * 2))
+            .collect();
         let here: Vec<&str> = odd_days.iter().map(String::as_str).collect();
         let text = told(&coverage(Dataset::GkgV1, "", "", &here));
         assert_eq!(text.lines().count(), 1 + TOLD + 1);
