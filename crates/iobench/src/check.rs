@@ -4,7 +4,6 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::thread::{Builder, JoinHandle};
 use std::time::{Duration, Instant};
 
 use io_budget::{Budget, LaneReport};
@@ -12,8 +11,9 @@ use stage::Error;
 
 use crate::bench::{Measurement, Running};
 use crate::record::{Check, Files, InFlight, Measured, Part, Run, Second, Setting, Source};
+use crate::threads::Threads;
 use crate::timeline::{Slice, Total};
-use crate::watch::{Load, Moved, Requests};
+use crate::watch::{Moved, Requests};
 
 /// What the kernel may count above the limit: requests are timed at another place, and whole
 /// milliseconds are counted.
@@ -45,27 +45,16 @@ impl Measurement for CheckRun {
     }
 
     fn start(&mut self) -> Result<Running, Error> {
-        let parts: VecDeque<Part> = self.inputs.iter().cloned().collect();
-        let shared = Arc::new(Shared {
-            parts: Mutex::new(parts),
+        let shared = Shared {
+            parts: Mutex::new(self.inputs.iter().cloned().collect()),
             budget: self.budget.clone(),
-            stop: AtomicBool::new(false),
             failures: Arc::clone(&self.failures),
-        });
+        };
         let counted = Counted::new(self.budget.clone());
-        let mut readers = Readers { shared: Arc::clone(&shared), threads: Vec::new() };
-        for _ in 0..self.setting.threads {
-            let shared = Arc::clone(&shared);
-            let thread = Builder::new().name("iobench-check".into()).spawn(move || shared.work());
-            match thread {
-                Ok(thread) => readers.threads.push(thread),
-                Err(error) => {
-                    readers.stop();
-                    let message = format!("the system grants no more threads: {error}");
-                    return Err(Error::usage(message, "lower --threads"));
-                }
-            }
-        }
+        let budget = self.budget.clone();
+        let moved = move || Moved { read: budget.report().reads.bytes, written: 0 };
+        let work = move |stop: &AtomicBool| shared.work(stop);
+        let readers = Threads::start(self.setting.threads, work, moved)?;
         Ok(Running { load: Box::new(readers), reads: Some(Arc::new(counted)) })
     }
 
@@ -87,16 +76,15 @@ impl Measurement for CheckRun {
 struct Shared {
     parts: Mutex<VecDeque<Part>>,
     budget: Budget,
-    stop: AtomicBool,
     failures: Arc<Mutex<Vec<String>>>,
 }
 
 impl Shared {
-    fn work(&self) {
-        while !self.stop.load(Relaxed) {
+    fn work(&self, stop: &AtomicBool) {
+        while !stop.load(Relaxed) {
             let next = self.parts.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
             let Some(part) = next else { return };
-            if let Err(error) = self.read(&part) {
+            if let Err(error) = self.read(&part, stop) {
                 let mut failures = self.failures.lock().unwrap_or_else(PoisonError::into_inner);
                 failures.push(error.to_string());
             }
@@ -104,41 +92,18 @@ impl Shared {
     }
 
     /// Reads a part as the stages read a file: opened, read past in pieces, dropped from the cache.
-    fn read(&self, part: &Part) -> Result<(), io_budget::Error> {
+    fn read(&self, part: &Part, stop: &AtomicBool) -> Result<(), io_budget::Error> {
         /// Bytes of a piece, so that a thread soon sees that it is to end.
         const PIECE: u64 = 8 << 20;
         let file = self.budget.open(&part.file)?.once();
         let end = part.offset + part.bytes;
         let mut at = part.offset;
-        while at < end && !self.stop.load(Relaxed) {
+        while at < end && !stop.load(Relaxed) {
             let next = at.saturating_add(PIECE).min(end);
             drop(file.read_range(at..next)?);
             at = next;
         }
         Ok(())
-    }
-}
-
-struct Readers {
-    shared: Arc<Shared>,
-    threads: Vec<JoinHandle<()>>,
-}
-
-impl Load for Readers {
-    fn has_ended(&mut self) -> bool {
-        self.threads.iter().all(JoinHandle::is_finished)
-    }
-
-    fn bytes(&mut self) -> Moved {
-        Moved { read: self.shared.budget.report().reads.bytes, written: 0 }
-    }
-
-    fn stop(&mut self) {
-        self.shared.stop.store(true, Relaxed);
-        for thread in self.threads.drain(..) {
-            // What a thread could not do is among the failures.
-            let _ended = thread.join();
-        }
     }
 }
 

@@ -8,7 +8,7 @@
 //! | `raw`, `stages`, `check` | what is measured: readers and writers, a stage, readers under a budget |
 //! | `supply`, `complete`, `page_cache` | inputs: untouched, whole, cold |
 //! | `watch`, `timeline` | a run second by second, the cap and the rule that ends it |
-//! | `meter`, `idle`, `process`, `direct` | requests in flight, single reads, another process, files past the page cache |
+//! | `threads`, `meter`, `idle`, `process`, `direct` | work side by side, requests in flight, single reads, another process, files past the page cache |
 //! | `scratch` | a directory for outputs |
 //! | [`record`], `results` | a run as it is kept, and where |
 //! | `statistics`, `cells`, `grid`, `shown` | repeats of a setting together |
@@ -49,6 +49,7 @@ mod supply;
 mod table;
 #[cfg(test)]
 mod testing;
+mod threads;
 mod timeline;
 mod watch;
 

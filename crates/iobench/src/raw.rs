@@ -8,7 +8,6 @@ use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::thread::{Builder, JoinHandle};
 
 use stage::Error;
 
@@ -17,7 +16,8 @@ use crate::direct::{self, Buffer};
 use crate::meter::Meter;
 use crate::record::{Direction, FileSize, Files, Measured, Part, Raw, Setting};
 use crate::supply::Supply;
-use crate::watch::{Load, Moved, Requests};
+use crate::threads::Threads;
+use crate::watch::{Moved, Requests};
 
 /// Bytes of a small file that is written.
 const SMALL_FILE: u64 = 4 << 20;
@@ -88,26 +88,19 @@ impl Measurement for RawRun {
             Direction::Write => (&self.to_write, false),
         };
         let meter = Arc::new(Meter::new());
-        let shared = Arc::new(Shared {
+        let shared = Shared {
             parts: Mutex::new(parts.iter().cloned().collect()),
             setting: self.setting,
             meter: Arc::clone(&meter),
-            stop: AtomicBool::new(false),
             failures: Arc::clone(&self.failures),
-        });
-        let mut threads = Threads { shared: Arc::clone(&shared), threads: Vec::new() };
-        for _ in 0..self.setting.concurrency {
-            let shared = Arc::clone(&shared);
-            let thread = Builder::new().name("iobench-raw".into()).spawn(move || shared.work());
-            match thread {
-                Ok(thread) => threads.threads.push(thread),
-                Err(error) => {
-                    threads.stop();
-                    let message = format!("the system grants no more threads: {error}");
-                    return Err(Error::usage(message, "lower the numbers of readers and writers"));
-                }
-            }
-        }
+        };
+        let counted = Arc::clone(&meter);
+        let moved = move || match (counted.bytes(), is_read) {
+            (read, true) => Moved { read, written: 0 },
+            (written, false) => Moved { read: 0, written },
+        };
+        let work = move |stop: &AtomicBool| shared.work(stop);
+        let threads = Threads::start(self.setting.concurrency, work, moved)?;
         let reads = is_read.then_some(meter as Arc<dyn Requests>);
         Ok(Running { load: Box::new(threads), reads })
     }
@@ -144,17 +137,16 @@ struct Shared {
     parts: Mutex<VecDeque<Part>>,
     setting: Raw,
     meter: Arc<Meter>,
-    stop: AtomicBool,
     failures: Arc<Mutex<Vec<String>>>,
 }
 
 impl Shared {
-    fn work(&self) {
-        while !self.stop.load(Relaxed) {
+    fn work(&self, stop: &AtomicBool) {
+        while !stop.load(Relaxed) {
             let Some(part) = lock(&self.parts).pop_front() else { return };
             let moved = match self.setting.direction {
-                Direction::Read => self.read(&part),
-                Direction::Write => self.write(&part),
+                Direction::Read => self.read(&part, stop),
+                Direction::Write => self.write(&part, stop),
             };
             if let Err(error) = moved {
                 lock(&self.failures).push(cause(&part.file, &error));
@@ -162,17 +154,17 @@ impl Shared {
         }
     }
 
-    fn read(&self, part: &Part) -> io::Result<()> {
+    fn read(&self, part: &Part, stop: &AtomicBool) -> io::Result<()> {
         let file = direct::open(&part.file)?;
-        self.each_request(part, |buffer, offset, wanted| {
+        self.each_request(part, stop, |buffer, offset, wanted| {
             let read = file.read_at(buffer.bytes(), offset)?.min(wanted);
             if read == 0 { Err(io::ErrorKind::UnexpectedEof.into()) } else { Ok(read) }
         })
     }
 
-    fn write(&self, part: &Part) -> io::Result<()> {
+    fn write(&self, part: &Part, stop: &AtomicBool) -> io::Result<()> {
         let file: File = direct::create(&part.file)?;
-        self.each_request(part, |buffer, offset, wanted| {
+        self.each_request(part, stop, |buffer, offset, wanted| {
             // No two requests are alike: a storage that looks for such must not find any.
             buffer.bytes()[..8].copy_from_slice(&offset.to_le_bytes());
             let written = file.write_at(&buffer.bytes()[..wanted], offset)?;
@@ -185,13 +177,14 @@ impl Shared {
     fn each_request(
         &self,
         part: &Part,
+        stop: &AtomicBool,
         request: impl Fn(&mut Buffer, u64, usize) -> io::Result<usize>,
     ) -> io::Result<()> {
         let unit = usize::try_from(self.setting.request_bytes).unwrap_or(usize::MAX);
         let mut buffer = Buffer::new(unit);
         fastrand::Rng::with_seed(part.bytes).fill(buffer.bytes());
         let mut done = 0;
-        while done < part.bytes && !self.stop.load(Relaxed) {
+        while done < part.bytes && !stop.load(Relaxed) {
             let wanted = usize::try_from(part.bytes - done).unwrap_or(usize::MAX).min(unit);
             let sent = self.meter.send();
             let moved = request(&mut buffer, part.offset + done, wanted);
@@ -203,34 +196,6 @@ impl Shared {
             }
         }
         Ok(())
-    }
-}
-
-/// The threads of a run.
-struct Threads {
-    shared: Arc<Shared>,
-    threads: Vec<JoinHandle<()>>,
-}
-
-impl Load for Threads {
-    fn has_ended(&mut self) -> bool {
-        self.threads.iter().all(JoinHandle::is_finished)
-    }
-
-    fn bytes(&mut self) -> Moved {
-        let bytes = self.shared.meter.bytes();
-        match self.shared.setting.direction {
-            Direction::Read => Moved { read: bytes, written: 0 },
-            Direction::Write => Moved { read: 0, written: bytes },
-        }
-    }
-
-    fn stop(&mut self) {
-        self.shared.stop.store(true, Relaxed);
-        for thread in self.threads.drain(..) {
-            // What a thread could not do is among the failures.
-            let _ended = thread.join();
-        }
     }
 }
 

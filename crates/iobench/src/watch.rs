@@ -10,8 +10,8 @@ use stage::Interrupt;
 use crate::record::{InFlight, Measured, Outcome, Source};
 use crate::timeline::{Slice, Timeline, Total, milliseconds};
 
-/// How often progress is looked at.
-const TICK: Duration = Duration::from_millis(50);
+/// How often progress is looked at: what is seen of a process that has ended is at most so old.
+const TICK: Duration = Duration::from_millis(10);
 /// How often round trips are averaged, and judged.
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -277,7 +277,7 @@ mod tests {
         watch(load, &eyes, limits, &Interrupt::default())
     }
 
-    /// A kernel whose NFS client answers 20 reads of 40 ms each time that bytes are asked for.
+    /// A kernel whose NFS client answers 4 reads of 40 ms each time that bytes are asked for.
     struct Nfs {
         proc: tempfile::TempDir,
         reads: u64,
@@ -321,7 +321,7 @@ mod tests {
         }
 
         fn bytes(&mut self) -> Moved {
-            self.reads += 20;
+            self.reads += 4;
             self.count();
             Moved { read: self.reads << 20, written: 0 }
         }
@@ -348,7 +348,7 @@ mod tests {
         assert!((5.0..7.0).contains(&seen.measured.seconds), "{}", seen.measured.seconds);
         let kernel = seen.measured.kernel_in_flight.unwrap();
         assert_eq!(kernel.source, Source::Mountstats);
-        // 20 reads of 40 ms about every 50 ms.
+        // 4 reads of 40 ms about every 10 ms.
         assert!((4.0..=16.5).contains(&kernel.mean.unwrap()), "{kernel:?}");
         assert!(seen.measured.retransmissions.unwrap() > 200);
         assert_eq!(seen.measured.series.len(), seen.measured.kernel_series.len());
@@ -360,7 +360,7 @@ mod tests {
 
     #[test]
     fn a_run_that_ends_by_itself_is_complete() {
-        let mut steps = Steps { left: 5, moved: Moved::default(), stopped: false };
+        let mut steps = Steps { left: 25, moved: Moved::default(), stopped: false };
         let seen = run(&mut steps, &Meter::new(), limits(60_000));
         assert_eq!(seen.outcome, Some(Outcome::Complete));
         assert!(seen.measured.read_bytes >= 5_000_000);
