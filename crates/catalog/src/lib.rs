@@ -8,12 +8,16 @@
 //! | [`FileName`] | the grammar of archive file names |
 //! | [`Layout`] | where files of a dataset stand |
 //! | [`SourceNumber`] | a file's place in the archive, whatever the layout |
+//! | [`absent`] | what GDELT never published |
+//! | [`Coverage`] | which files are missing |
 //! | [`marks`] | the keys of what is noted in Parquet files |
 //! | [`ledger`] | the append-only record of finished work |
 //!
 //! This crate runs nothing and knows no stage. It reads the storage through `io-budget` only, and
 //! only for the ledger.
 
+pub mod absent;
+mod coverage;
 mod dataset;
 mod layout;
 pub mod ledger;
@@ -23,6 +27,7 @@ mod period;
 mod position;
 mod schema;
 
+pub use coverage::{Coverage, Gap};
 pub use dataset::{Dataset, Feed, FeedChoice, UnknownDataset};
 pub use layout::{AggregatePeriod, Directory, Layout, UnknownPeriod};
 pub use name::{FileName, NameError, ParquetName};

@@ -1,8 +1,8 @@
 //! The grammar of archive file names, in any letter case.
 //!
 //! ```text
-//! 1979.zip                              events, a year
-//! 200601.zip                            events, a month
+//! 1979.zip                              events, a year to 2005
+//! 200601.zip                            events, a month from 2006 to March 2013
 //! 20130401.export.CSV.zip               events, a day
 //! 20150218230000.export.CSV.zip         events-15min
 //! 20150218224500.translation.gkg.csv.zip
@@ -69,7 +69,11 @@ impl FileName {
         let kind = translated.unwrap_or(kind).to_ascii_lowercase();
         let dataset = match (period, kind.as_str(), feed) {
             (Period::Year(_) | Period::Month(_), "", Feed::English)
-            | (Period::Day(_), "export", Feed::English) => Dataset::Events,
+            | (Period::Day(_), "export", Feed::English)
+                if period.is_of_events() =>
+            {
+                Dataset::Events
+            }
             (Period::Day(_), "gkg", Feed::English) => Dataset::GkgV1,
             (Period::Day(_), "gkgcounts", Feed::English) => Dataset::GkgV1Counts,
             (Period::Slot(_), "export", _) => Dataset::Events15Min,
@@ -229,6 +233,9 @@ mod tests {
             "1979",
             "masterfilelist.txt",
             "20130401.zip",
+            "2020.csv",
+            "2006.zip",
+            "201304.zip",
             "20130401.export.CSV.zip.part",
             "20130401.translation.export.CSV.zip",
             "20130401.mentions.CSV.zip",

@@ -85,7 +85,9 @@ impl DataSource {
         match self.directory {
             Directory::Cleaned => "gdelt-clean",
             Directory::Aggregated(_) => "gdelt-aggregate",
-            Directory::Raw | Directory::Converted | Directory::Catalog => "gdelt-convert",
+            Directory::Raw | Directory::Converted | Directory::Hive | Directory::Catalog => {
+                "gdelt-convert"
+            },
         }
     }
 

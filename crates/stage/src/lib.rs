@@ -8,6 +8,7 @@
 //! | [`files`] | the Parquet files of a dataset, and which stage's files to read |
 //! | [`named`] | files named on the command line, and where their outputs go |
 //! | [`mod@format`] | how Parquet files are written |
+//! | [`Codec`] | how their pages are compressed |
 //! | [`work`] | tasks from inputs to outputs: what is left to do, doing it, recording it |
 //! | [`pool`] | a pool of named threads that gives results in order |
 //! | [`Printer`] | the one voice on stderr, and the progress bar |
@@ -17,6 +18,7 @@
 //! It knows datasets and the ledger through `catalog`, and nothing of what a stage does to rows.
 
 pub mod cli;
+mod codec;
 mod cpus;
 mod error;
 pub mod files;
@@ -30,6 +32,7 @@ pub mod settings;
 mod summary;
 pub mod work;
 
+pub use codec::Codec;
 pub use cpus::Cpus;
 pub use error::{Error, ExitStatus};
 pub use interrupt::Interrupt;
