@@ -24,7 +24,7 @@ pub enum Absence {
 
 #[derive(Deserialize)]
 struct Audit {
-    audited_through: NaiveDate,
+    audited_through: Period,
     #[serde(flatten)]
     datasets: BTreeMap<Dataset, Absent>,
 }
@@ -44,7 +44,7 @@ static AUDIT: LazyLock<Audit> = LazyLock::new(|| {
 
 /// The last day that the audit covers.
 pub fn audited_through() -> NaiveDate {
-    AUDIT.audited_through
+    AUDIT.audited_through.last_day()
 }
 
 /// Whether the absent files of a dataset and feed are known.

@@ -5,10 +5,11 @@ use std::collections::BTreeMap;
 
 use catalog::{Dataset, ParquetName, Period};
 use io_budget::Budget;
+use stage::settings::DatasetConversion;
 use stage::work::{MadeFile, Task, TaskError};
 
-use crate::output::{Notes, Output};
-use crate::table::{Oddity, Table, schema};
+use crate::output::Output;
+use crate::table::{Oddity, Table};
 
 /// Rows of a batch: a batch for each of 35 years may be under way.
 const BATCH_ROWS: usize = 8_192;
@@ -21,6 +22,7 @@ const ROWS_IN_MEMORY: usize = 500_000;
 pub(crate) struct Years {
     budget: Budget,
     task: Task,
+    settings: DatasetConversion,
     by_year: BTreeMap<i32, Year>,
 }
 
@@ -31,8 +33,9 @@ struct Year {
 }
 
 impl Years {
-    pub(crate) fn new(budget: &Budget, task: &Task) -> Self {
-        Self { budget: budget.clone(), task: task.clone(), by_year: BTreeMap::new() }
+    pub(crate) fn new(budget: &Budget, task: &Task, settings: &DatasetConversion) -> Self {
+        let (budget, task, settings) = (budget.clone(), task.clone(), settings.clone());
+        Self { budget, task, settings, by_year: BTreeMap::new() }
     }
 
     /// The year of a record: the first four of the eight digits of its date.
@@ -79,15 +82,9 @@ impl Years {
         let (dataset, feed) = (Dataset::EventsReduced, self.task.feed);
         let file = ParquetName { period: Period::Year(year), feed, cleaned: false, dataset };
         let name = format!("Year={year}/{file}");
-        let notes = Notes { dataset, feed, fingerprint: &self.task.fingerprint };
-        let output = Output::begin(
-            &self.budget,
-            &self.task.directory,
-            &name,
-            &schema(dataset.columns()),
-            notes,
-        )?;
-        Ok(Year { table: Table::of_batches(dataset.columns(), BATCH_ROWS), output })
+        let output = Output::begin_among(&self.budget, &self.task, &name, &self.settings)?;
+        let kept = self.settings.output_columns(dataset);
+        Ok(Year { table: Table::of_batches(dataset.columns(), &kept, BATCH_ROWS), output })
     }
 
     /// Writes the rows that are still in memory.
@@ -98,6 +95,6 @@ impl Years {
     /// Closes the files, oldest first.
     pub(crate) fn close(self, source: &str) -> Result<Vec<MadeFile>, TaskError> {
         let outputs = self.by_year.into_values().map(|year| year.output);
-        outputs.map(|output| output.close(Dataset::EventsReduced, source)).collect()
+        outputs.map(|output| output.close(source)).collect()
     }
 }

@@ -17,6 +17,7 @@ use io_budget::{Limit, Options, Sharing, StorageClass};
 use serde::{Deserialize, Serialize};
 
 pub use convert::{ConvertSettings, DatasetConversion};
+pub use figment::value::Value;
 
 /// Settings of the whole machine.
 pub const SITE_FILE: &str = "/etc/gdelt-mill.toml";
@@ -271,7 +272,7 @@ impl Settings {
     /// [`SettingsError`] when a file cannot be read or a value is wrong.
     pub fn load(
         config: Option<&Path>,
-        flags: &[(&str, figment::value::Value)],
+        flags: &[(&str, Value)],
     ) -> Result<Self, SettingsError> {
         let mut figment = Figment::from(Serialized::defaults(Self::default()));
         let site = Path::new(SITE_FILE);
@@ -441,7 +442,7 @@ mod tests {
     use super::*;
 
     /// Loads settings as if `toml` stood in the file named on the command line.
-    fn load(toml: &str, flags: &[(&str, figment::value::Value)]) -> Result<Settings, String> {
+    fn load(toml: &str, flags: &[(&str, Value)]) -> Result<Settings, String> {
         use std::io::Write as _;
         let mut file = tempfile::Builder::new().suffix("mill.toml").tempfile().unwrap();
         file.write_all(toml.as_bytes()).unwrap();
