@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `chain` | the bundled archive gives the known numbers, through all stages |
 //! | `convert` | rows that broke other tools, damaged zips, exit codes, messages |
+//! | `cases` | kinds of zips, statuses, rejects, settings, deletion of sources |
 //! | `again` | a second run does nothing; killed runs end with the same bytes; dry runs |
 //! | `named` | files named on the command line, and Make |
 //! | `settings` | settings from files and environment, wrong ones named |
@@ -16,6 +17,7 @@
 )]
 
 mod again;
+mod cases;
 mod chain;
 mod convert;
 mod named;

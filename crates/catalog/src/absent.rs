@@ -1,7 +1,7 @@
 //! Files that GDELT never published, or published with a member of 0 bytes: the holes of the
 //! archive that are nobody's fault here.
 //!
-//! Source: an audit of GDELT's own file lists, published in the documentation of GdeltForge. It
+//! Source: an audit of GDELT's own file lists, published in the documentation of the tool `gdeltforge`. It
 //! covers English files through [`audited_through`]; `events-15min`, GKG 1.0 and the translated
 //! feed have not been audited.
 

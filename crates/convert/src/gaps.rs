@@ -1,6 +1,7 @@
 //! Which files of the archive are missing here, without those that GDELT never published.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
 use std::path::Path;
 
 use catalog::{Coverage, Dataset, Directory, Feed, FileName, Layout, ParquetName, Period, absent};
@@ -43,8 +44,9 @@ pub(crate) fn report(session: &Session) -> Result<ExitStatus, Error> {
 }
 
 fn lines(coverage: &Coverage) -> String {
-    let Coverage { dataset, feed, expected, present, known_absent, empty_upstream, missing, .. } =
-        coverage;
+    let Coverage {
+        dataset, feed, expected, present, known_absent, empty_upstream, missing, ..
+    } = coverage;
     let audited = if coverage.audited {
         format!("{known_absent} never published (audited through {})", absent::audited_through())
     } else {
@@ -57,10 +59,11 @@ fn lines(coverage: &Coverage) -> String {
     );
     for gap in &coverage.gaps {
         let (first, last, files) = (gap.first, gap.last, gap.files);
-        text += &if files == 1 {
-            format!("\n  {first}")
+        // Writing to a string cannot fail.
+        let _ok = if files == 1 {
+            write!(text, "\n  {first}")
         } else {
-            format!("\n  {first} to {last}: {files} files")
+            write!(text, "\n  {first} to {last}: {files} files")
         };
     }
     text

@@ -154,10 +154,7 @@ fn tell_dropped_columns(
 
 /// How the files of each dataset are converted. Rejects are kept beside the ledger, where outputs
 /// are recorded.
-fn conditions(
-    session: &Session,
-    tasks: &[Task],
-) -> Result<HashMap<Dataset, Conditions>, Error> {
+fn conditions(session: &Session, tasks: &[Task]) -> Result<HashMap<Dataset, Conditions>, Error> {
     let layout = session.settings.layout();
     let convert = &session.settings.convert;
     let limits =

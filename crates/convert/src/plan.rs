@@ -119,14 +119,21 @@ fn list_raw(
 }
 
 /// Says which files of a raw directory are none of the dataset.
-fn tell_others(session: &Session, dataset: Dataset, mut others: Vec<String>, summary: &mut Summary) {
+fn tell_others(
+    session: &Session,
+    dataset: Dataset,
+    mut others: Vec<String>,
+    summary: &mut Summary,
+) {
     others.sort_unstable();
     let Some(first) = others.first() else { return };
     summary.files.ignored += others.len() as u64;
     let shown = others.iter().take(OTHERS_SHOWN).map(String::as_str).collect::<Vec<_>>().join(", ");
     let message = match others.len() {
         1 => format!("{first} is not named like a file of {dataset} and is left out"),
-        number => format!("{number} files are not named like files of {dataset} and are left out: {shown}"),
+        number => format!(
+            "{number} files are not named like files of {dataset} and are left out: {shown}"
+        ),
     };
     session.printer.warn(message);
 }

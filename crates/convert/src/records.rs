@@ -162,7 +162,10 @@ mod tests {
         let long = vec![b'x'; 3 * START_BYTES];
         let text = [b"a\n", &long[..], b"\nb"].concat();
         let whole = split_within(2 * START_BYTES, &[&text]);
-        assert_eq!(whole.iter().map(|(_, whole, _)| *whole).collect::<Vec<_>>(), [true, false, true]);
+        assert_eq!(
+            whole.iter().map(|(_, whole, _)| *whole).collect::<Vec<_>>(),
+            [true, false, true]
+        );
         assert_eq!(whole[1].2.len(), START_BYTES);
         assert_eq!(whole[2].0, Place { line: 3, offset: 3 + long.len() as u64 });
         for size in [1, 1_000, START_BYTES, START_BYTES + 1] {

@@ -125,9 +125,8 @@ impl Table {
 
     /// A table whose batches are complete after fewer rows.
     pub(crate) fn of_batches(all: &[Column], kept: &[Column], batch_rows: usize) -> Self {
-        let place = |column: &Column| {
-            kept.contains(column).then(|| (column.name, Builder::new(column)))
-        };
+        let place =
+            |column: &Column| kept.contains(column).then(|| (column.name, Builder::new(column)));
         let mut places: Vec<_> = all.iter().map(place).collect();
         places.truncate(places.iter().rposition(Option::is_some).map_or(0, |last| last + 1));
         Self { schema: schema(kept), places, rows: 0, bytes: 0, batch_rows }

@@ -6,6 +6,9 @@ use std::str::FromStr;
 use parquet::basic::{Compression, ZstdLevel};
 use serde::{Deserialize, Serialize};
 
+/// The levels of zstd. It has faster ones below, which save no time here.
+const LEVELS: std::ops::RangeInclusive<i32> = 1..=22;
+
 /// A codec that every common reader of Parquet knows, with its level where it has one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
@@ -39,6 +42,7 @@ impl FromStr for Codec {
             ("zstd", Some(level)) => level
                 .parse()
                 .ok()
+                .filter(|level| LEVELS.contains(level))
                 .and_then(|level| ZstdLevel::try_new(level).ok())
                 .map(|level| Self(Compression::ZSTD(level)))
                 .ok_or_else(|| format!("`{level}` is no level of zstd, which has 1 to 22")),

@@ -87,7 +87,7 @@ impl DataSource {
             Directory::Aggregated(_) => "gdelt-aggregate",
             Directory::Raw | Directory::Converted | Directory::Hive | Directory::Catalog => {
                 "gdelt-convert"
-            },
+            }
         }
     }
 

@@ -270,10 +270,7 @@ impl Settings {
     /// # Errors
     ///
     /// [`SettingsError`] when a file cannot be read or a value is wrong.
-    pub fn load(
-        config: Option<&Path>,
-        flags: &[(&str, Value)],
-    ) -> Result<Self, SettingsError> {
+    pub fn load(config: Option<&Path>, flags: &[(&str, Value)]) -> Result<Self, SettingsError> {
         let mut figment = Figment::from(Serialized::defaults(Self::default()));
         let site = Path::new(SITE_FILE);
         if is_file(site)? {

@@ -158,10 +158,7 @@ fn filter_segment(
 }
 
 /// The rows of a segment.
-fn read(
-    file: &ParquetFile,
-    columns: &[usize],
-) -> impl Iterator<Item = Result<RecordBatch, Error>> {
+fn read(file: &ParquetFile, columns: &[usize]) -> impl Iterator<Item = Result<RecordBatch, Error>> {
     (0..file.metadata().num_row_groups()).flat_map(|group| {
         match file.read_row_group(group, columns, None, BATCH_ROWS) {
             Ok(reader) => {

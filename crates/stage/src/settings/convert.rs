@@ -84,8 +84,7 @@ impl ConvertSettings {
             return Err(SettingsError::value("convert.max_rejects", &problem));
         }
         for (dataset, settings) in &self.datasets {
-            let known =
-                |name: &String| dataset.columns().iter().any(|column| column.name == name);
+            let known = |name: &String| dataset.columns().iter().any(|column| column.name == name);
             if let Some(name) = settings.columns.iter().find(|name| !known(name)) {
                 let key = format!("convert.datasets.{dataset}.columns");
                 let problem = format!("`{name}` is no column of {dataset}");

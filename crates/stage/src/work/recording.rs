@@ -173,4 +173,3 @@ fn record(task: &Task, outcome: Outcome, rows_by_input: &[u64]) -> Record {
         parts: Vec::new(),
     }
 }
-
