@@ -27,29 +27,32 @@ pub(crate) fn of_root(
     let named = &session.settings.datasets;
     let datasets = if named.is_empty() { &Dataset::ALL[..] } else { &named[..] };
     let mut tasks = Vec::new();
-    let mut nothing_left = false;
     for dataset in datasets {
         match list_raw(session, &layout, *dataset, fingerprints, summary) {
             Ok(of_dataset) => tasks.extend(of_dataset),
-            Err(Error::NoInput { .. }) if has_outputs(session, &layout, *dataset)? => {
-                nothing_left = true;
-            }
             // Without --dataset the root need not hold them all.
             Err(Error::NoInput { .. }) if named.is_empty() => {}
+            Err(Error::NoInput { .. }) if has_outputs(session, &layout, *dataset)? => {}
             Err(error) => return Err(error),
         }
     }
-    if tasks.is_empty() && !nothing_left {
-        let root = layout.root().display();
-        let message = if session.budget.stat(layout.root())?.is_none() {
-            format!("{root} does not exist")
-        } else {
-            format!("no raw files of the dates and feed under {root}")
-        };
-        let hint = "check --root and the dates, and put the zips into <root>/<dataset>/raw";
-        return Err(Error::NoInput { message, hint: hint.into() });
+    // What was named is there or was.
+    if !tasks.is_empty() || !named.is_empty() {
+        return Ok(tasks);
     }
-    Ok(tasks)
+    for dataset in datasets {
+        if has_outputs(session, &layout, *dataset)? {
+            return Ok(tasks);
+        }
+    }
+    let root = layout.root().display();
+    let message = if session.budget.stat(layout.root())?.is_none() {
+        format!("{root} does not exist")
+    } else {
+        format!("no raw files of the dates and feed under {root}")
+    };
+    let hint = "check --root and the dates, and put the zips into <root>/<dataset>/raw";
+    Err(Error::NoInput { message, hint: hint.into() })
 }
 
 /// Whether the ledger knows outputs whose sources were deleted.

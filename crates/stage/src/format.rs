@@ -1,6 +1,6 @@
 //! How Parquet files are written: one table of encodings and pages, for all stages.
 //!
-//! [`RULES`] says it by column. For all columns holds:
+//! The constant `RULES` says it by column. For all columns holds:
 //!
 //! | choice | reason |
 //! |---|---|

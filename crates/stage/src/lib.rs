@@ -11,7 +11,7 @@
 //! | [`Codec`] | how their pages are compressed |
 //! | [`work`] | tasks from inputs to outputs: what is left to do, doing it, recording it |
 //! | [`pool`] | a pool of named threads that gives results in order |
-//! | [`print`] | what a user asked for, on stdout |
+//! | [`print()`] | what a user asked for, on stdout |
 //! | [`Printer`] | the one voice on stderr, and the progress bar |
 //! | [`Summary`] | what a run did, for people and for scripts |
 //! | [`Error`], [`ExitStatus`], [`describe`] | why a run stopped, and the exit codes |
