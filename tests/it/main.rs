@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `chain` | the bundled archive gives the known numbers, through all stages |
 //! | `convert` | rows that broke other tools, damaged zips, exit codes, messages |
+//! | `cases` | kinds of zips, statuses, rejects, settings, deletion of sources |
 //! | `again` | a second run does nothing; killed runs end with the same bytes; dry runs |
 //! | `iobench` | the storage benchmark on emulated devices: what it refuses, ends, keeps and leaves |
 //! | `named` | files named on the command line, and Make |
@@ -17,6 +18,7 @@
 )]
 
 mod again;
+mod cases;
 mod chain;
 mod convert;
 mod iobench;

@@ -15,6 +15,8 @@ use std::process::{Command, Output};
 
 use anyhow::{Context as _, Result};
 use arrow::array::RecordBatch;
+use catalog::DateRange;
+use catalog::ledger::{Ledger, Record, StageName};
 use io_budget::Budget;
 use io_budget::parquet::{ParquetFile, Want};
 use stage::Summary;
@@ -143,7 +145,7 @@ impl Archive {
         Ok(command.output()?.into())
     }
 
-    /// Every file below the root except the ledger's and raw ones, with its bytes.
+    /// Every file below the root except raw ones and the catalog's, with its bytes.
     ///
     /// # Errors
     ///
@@ -151,10 +153,38 @@ impl Archive {
     pub fn data(&self) -> Result<BTreeMap<PathBuf, Vec<u8>>> {
         let mut files = BTreeMap::new();
         collect(self.root(), self.root(), &mut files)?;
-        files.retain(|path, _| {
-            path.iter().all(|part| part != "raw") && !path.to_string_lossy().ends_with("jsonl")
-        });
+        files.retain(|path, _| path.iter().all(|part| part != "raw" && part != "catalog"));
         Ok(files)
+    }
+
+    /// The rejects of a dataset, of all segments.
+    ///
+    /// # Errors
+    ///
+    /// When one cannot be read, or something else than finished segments stands there.
+    pub fn rejects(&self, dataset: &str) -> Result<RecordBatch> {
+        let directory = self.root().join(dataset).join("catalog/rejects");
+        let mut batches = Vec::new();
+        for entry in fs::read_dir(&directory).with_context(|| directory.display().to_string())? {
+            let path = entry?.path();
+            let finished = path.extension().is_some_and(|extension| extension == "parquet");
+            anyhow::ensure!(finished, "{} is no finished segment", path.display());
+            batches.push(read_parquet(&path)?);
+        }
+        let first = batches.first().context("no rejects")?;
+        Ok(arrow::compute::concat_batches(&first.schema(), &batches)?)
+    }
+
+    /// What the ledger has of a stage's output: the last of its records.
+    ///
+    /// # Errors
+    ///
+    /// When the ledger cannot be read or does not know the output.
+    pub fn record(&self, dataset: &str, output: &str) -> Result<Record> {
+        let catalog = self.root().join(dataset).join("catalog");
+        let ledger = Ledger::new(&Budget::private(), &catalog);
+        let mut loaded = ledger.load(StageName::Convert, DateRange::default())?;
+        loaded.records.remove(output).with_context(|| format!("{output} is not recorded"))
     }
 
     /// The rows of a Parquet file of this archive.

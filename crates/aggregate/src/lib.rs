@@ -57,6 +57,6 @@ pub fn run(args: Args) -> Result<ExitStatus, Error> {
     let read = |_: &Task| Ok(());
     let make = |task: &Task, (), crew: Crew<'_>| merge::merge(&session, task, period, crew);
     let stage = StageName::Aggregate(period);
-    work::run(&session, stage, tasks, options, &mut summary, read, make)?;
+    work::run(&session, stage, tasks, &options, &mut summary, read, make)?;
     summary.finish(&session, options.jobs.get())
 }

@@ -154,16 +154,16 @@ fn write(
     Ok((rows_by_input, metadata))
 }
 
-/// The schema that every source must have: as the catalog declares it or, for cleaned files, as
-/// the settings of cleaning shape it.
+/// The schema that every source must have: as the settings of conversion and, for cleaned files,
+/// of cleaning shape it.
 fn declared(session: &Session, task: &Task) -> SchemaRef {
     let is_cleaned = |input: &Input| {
         ParquetName::parse(task.dataset, &input.name).is_some_and(|name| name.cleaned)
     };
     let columns = if task.inputs.iter().any(is_cleaned) {
-        session.settings.clean(task.dataset).output_columns(task.dataset)
+        session.settings.cleaned_columns(task.dataset)
     } else {
-        task.dataset.columns().to_vec()
+        session.settings.convert.of(task.dataset).output_columns(task.dataset)
     };
     let field = |column: &Column| Field::new(column.name, column.column_type.data_type(), true);
     Arc::new(Schema::new(columns.iter().map(field).collect::<Vec<_>>()))

@@ -202,6 +202,7 @@ impl Groups {
                 directory,
                 output,
                 fingerprint: stage::fingerprint(&shape)?,
+                replaces_rejects: None,
             });
         }
         if session.settings.order == Order::Desc {

@@ -128,12 +128,12 @@ impl Dataset {
         }
     }
 
-    /// The first field of the header row, for datasets whose originals have one. A header is
-    /// recognised by it, never assumed.
-    pub fn header_start(self) -> Option<&'static str> {
+    /// The names in the header row, for datasets whose originals have one.
+    pub fn header(self) -> Option<&'static [&'static str]> {
         match self {
-            Self::GkgV1 | Self::GkgV1Counts => Some("DATE"),
-            Self::EventsReduced => Some("Date"),
+            Self::GkgV1 => Some(schema::GKG_V1_HEADER),
+            Self::GkgV1Counts => Some(schema::GKG_V1_COUNTS_HEADER),
+            Self::EventsReduced => Some(schema::EVENTS_REDUCED_HEADER),
             Self::Events | Self::Events15Min | Self::GkgV2 | Self::Mentions => None,
         }
     }
@@ -209,6 +209,8 @@ mod tests {
         for dataset in Dataset::ALL {
             assert_eq!(dataset.widths()[0], dataset.columns().len(), "{dataset}");
             let names: Vec<_> = dataset.columns().iter().map(|column| column.name).collect();
+            let header = dataset.header().map_or(names.len(), <[_]>::len);
+            assert_eq!(header, names.len(), "{dataset}");
             assert!(names.contains(&dataset.date_column()), "{dataset}");
             assert!(dataset.join_keys().iter().all(|key| names.contains(key)), "{dataset}");
         }

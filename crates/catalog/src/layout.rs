@@ -72,6 +72,9 @@ pub enum Directory {
     Raw,
     /// Parquet, a file per raw file.
     Converted,
+    /// Parquet of yearly and monthly events where these are to stand in directories named by year
+    /// and month.
+    Hive,
     /// Repaired Parquet, a file per converted file.
     Cleaned,
     /// Parquet of longer periods.
@@ -82,9 +85,10 @@ pub enum Directory {
 
 impl Directory {
     /// Every directory of a dataset.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::Raw,
         Self::Converted,
+        Self::Hive,
         Self::Cleaned,
         Self::Aggregated(AggregatePeriod::Day),
         Self::Aggregated(AggregatePeriod::Month),
@@ -98,6 +102,7 @@ impl fmt::Display for Directory {
         match self {
             Self::Raw => formatter.write_str("raw"),
             Self::Converted => formatter.write_str("converted"),
+            Self::Hive => formatter.write_str("hive"),
             Self::Cleaned => formatter.write_str("cleaned"),
             Self::Aggregated(period) => write!(formatter, "aggregated/{period}"),
             Self::Catalog => formatter.write_str("catalog"),

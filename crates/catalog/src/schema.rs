@@ -287,3 +287,55 @@ pub(crate) const MENTIONS: &[Column] = &[
     text("MentionDocTranslationInfo"),
     text("Extras"),
 ];
+
+pub(crate) const EVENTS_REDUCED_HEADER: &[&str] = &[
+    "Date",
+    "Source",
+    "Target",
+    "CAMEOCode",
+    "NumEvents",
+    "NumArts",
+    "QuadClass",
+    "Goldstein",
+    "SourceGeoType",
+    "SourceGeoLat",
+    "SourceGeoLong",
+    "TargetGeoType",
+    "TargetGeoLat",
+    "TargetGeoLong",
+    "ActionGeoType",
+    "ActionGeoLat",
+    "ActionGeoLong",
+];
+
+pub(crate) const GKG_V1_HEADER: &[&str] = &[
+    "DATE",
+    "NUMARTS",
+    "COUNTS",
+    "THEMES",
+    "LOCATIONS",
+    "PERSONS",
+    "ORGANIZATIONS",
+    "TONE",
+    "CAMEOEVENTIDS",
+    "SOURCES",
+    "SOURCEURLS",
+];
+
+pub(crate) const GKG_V1_COUNTS_HEADER: &[&str] = &[
+    "DATE",
+    "NUMARTS",
+    "COUNTTYPE",
+    "NUMBER",
+    "OBJECTTYPE",
+    "GEO_TYPE",
+    "GEO_FULLNAME",
+    "GEO_COUNTRYCODE",
+    "GEO_ADM1CODE",
+    "GEO_LAT",
+    "GEO_LONG",
+    "GEO_FEATUREID",
+    "CAMEOEVENTIDS",
+    "SOURCES",
+    "SOURCEURLS",
+];

@@ -64,6 +64,6 @@ pub fn run(args: Args) -> Result<ExitStatus, Error> {
     let cleaner = file::Cleaner::new(&session);
     let read = |task: &_| cleaner.open(task);
     let make = |task: &Task, source, crew: Crew<'_>| cleaner.clean(task, &source, crew);
-    work::run(&session, StageName::Clean, tasks, options, &mut summary, read, make)?;
+    work::run(&session, StageName::Clean, tasks, &options, &mut summary, read, make)?;
     summary.finish(&session, options.jobs.get())
 }

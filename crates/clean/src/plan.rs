@@ -124,5 +124,8 @@ fn task(
     let Some(steps) = Steps::of(session, dataset) else { return Ok(None) };
     let fingerprint = steps.fingerprint()?;
     let inputs = vec![input];
-    Ok(Some(Task { dataset, feed, period, inputs, directory, output, fingerprint }))
+    let replaces_rejects = None;
+    let task =
+        Task { dataset, feed, period, inputs, directory, output, fingerprint, replaces_rejects };
+    Ok(Some(task))
 }

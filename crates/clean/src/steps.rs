@@ -55,7 +55,7 @@ impl Steps {
         let settings = session.settings.clean(dataset);
         settings.is_active(dataset).then(|| Self {
             known: settings.known_columns(dataset).copied().collect(),
-            output: settings.output_columns(dataset),
+            output: session.settings.cleaned_columns(dataset),
             rules: RULES_VERSION,
             date_1920: settings.date_1920(dataset),
             require: settings.require,

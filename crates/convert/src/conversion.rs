@@ -2,20 +2,30 @@
 
 use std::collections::BTreeMap;
 
-use catalog::Dataset;
-use stage::work::{Input, Made, Tally, Task, TaskError};
+use catalog::absent::{Absence, known_absence};
+use catalog::ledger::{Outcome, RecordCounts};
+use memchr::memchr_iter;
+use stage::settings::DatasetConversion;
+use stage::work::{Input, Made, MadeFile, Product, Refused, Tally, Task, TaskError};
 use stage::{Error, Session};
 
-use crate::member::RawFile;
-use crate::output::{Notes, Output};
+use crate::member::{Limits, RawFile};
+use crate::output::Output;
 use crate::problem::Problem;
-use crate::records::{Place, Splitter, width};
-use crate::rejects::{Rejects, RejectsDirectory};
-use crate::table::{Oddity, Table, schema};
+use crate::records::{Place, Record, Splitter, width};
+use crate::rejects::{Rejects, RejectsLog};
+use crate::table::{Oddity, Table};
+use crate::width;
 use crate::years::Years;
 
-/// Records looked at to find the width of a file's schema.
-const WIDTH_RECORDS: usize = 1_024;
+/// What is the same for all files of a dataset.
+pub(crate) struct Conditions {
+    pub(crate) max_rejects: f64,
+    pub(crate) limits: Limits,
+    pub(crate) settings: DatasetConversion,
+    /// Where examples of rejects go; without it they are counted only.
+    pub(crate) log: Option<RejectsLog>,
+}
 
 /// What ends the conversion of one file.
 pub(crate) enum End {
@@ -40,30 +50,45 @@ pub(crate) fn convert(
     session: &Session,
     task: &Task,
     opened: Result<RawFile, Problem>,
-    max_rejects: f64,
-    rejects_directory: Option<&RejectsDirectory>,
-) -> Result<Made, TaskError> {
+    conditions: &Conditions,
+) -> Result<Product, TaskError> {
     let Some(input) = task.inputs.first() else {
         return Err(TaskError::Failed("a task without input".into()));
     };
-    let mut conversion = Conversion::new(session, task, input)?;
+    let mut conversion = Conversion::new(session, task, input, &conditions.settings)?;
     let outcome = opened
         .map_err(End::from)
-        .and_then(|raw| raw.read_text(|piece| conversion.feed(piece)))
-        .and_then(|length| conversion.finish(length))
-        .and_then(|totals| totals.within(max_rejects, &conversion.rejects));
-    if let Some(directory) = rejects_directory {
-        directory.replace(&stem(task), &mut conversion.rejects)?;
-    }
+        .and_then(|raw| raw.read_text(conditions.limits, |piece| conversion.feed(piece)))
+        .and_then(|_| conversion.finish())
+        .and_then(|()| conversion.check_share(conditions.max_rejects));
+    let Conversion { rejects, totals, sink, .. } = conversion;
+    let rejects = match &conditions.log {
+        Some(log) if !rejects.is_empty() => Some(log.append(rejects)?),
+        _ => None,
+    };
     match outcome {
-        Ok(totals) => conversion.close(&totals),
+        Ok(()) => Ok(Product::Made(totals.made(sink, &input.name, rejects)?)),
         Err(End::Task(error)) => Err(error),
-        Err(End::Problem(problem)) => Err(TaskError::reading(&problem)),
+        Err(End::Problem(problem)) => {
+            // Of a file that was not read to its end the counts say nothing.
+            let read = matches!(problem, Problem::TooManyRejects { .. });
+            let records = read.then(|| totals.record_counts());
+            Ok(Product::Refused(Refused { outcome: outcome_of(task, &problem), records, rejects }))
+        }
     }
 }
 
-fn stem(task: &Task) -> String {
-    task.output.trim_end_matches(".parquet").to_owned()
+/// The status of a file that is not converted. What stands in the place of a file that GDELT never
+/// published is usually the server's answer that there is none.
+fn outcome_of(task: &Task, problem: &Problem) -> Outcome {
+    let outcome = problem.outcome();
+    let absence = known_absence(task.dataset, task.feed, task.period);
+    match (outcome, absence) {
+        (Outcome::Damaged { reason, .. }, Some(Absence::NeverPublished)) => Outcome::KnownAbsent(
+            format!("GDELT never published it, and what stands there is none ({reason})"),
+        ),
+        (outcome, _) => outcome,
+    }
 }
 
 /// Where rows go.
@@ -77,7 +102,6 @@ enum Sink {
 struct Conversion<'a> {
     session: &'a Session,
     task: &'a Task,
-    input: &'a Input,
     /// Text seen before the width is known.
     head: Vec<u8>,
     width: Option<usize>,
@@ -88,49 +112,93 @@ struct Conversion<'a> {
 }
 
 /// Counts over a whole file.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Default)]
 struct Totals {
-    records: u64,
-    rows: u64,
-    rejected: u64,
-    blank: u64,
+    counts: RecordCounts,
+    headers: u64,
+    /// Line feeds, counted apart from the records that they end.
+    line_feeds: u64,
+    text_bytes: u64,
+    ends_with_line_feed: bool,
     by_reason: BTreeMap<&'static str, u64>,
     oddities: BTreeMap<(&'static str, &'static str), u64>,
-    text_bytes: u64,
+    unusual: BTreeMap<&'static str, u64>,
 }
 
 impl Totals {
-    fn within(self, share: f64, rejects: &Rejects) -> Result<Self, End> {
-        #[expect(clippy::cast_precision_loss, reason = "a share of a record count")]
-        let allowed = self.records as f64 * share;
-        #[expect(clippy::cast_precision_loss, reason = "a record count")]
-        if self.rejected as f64 > allowed {
-            let (rejected, records) = (self.rejected, self.records);
-            let example = rejects.first();
-            return Err(Problem::TooManyRejects { rejected, records, share, example }.into());
+    fn add_text(&mut self, piece: &[u8]) {
+        self.line_feeds += memchr_iter(b'\n', piece).count() as u64;
+        self.text_bytes += piece.len() as u64;
+        if let Some(last) = piece.last() {
+            self.ends_with_line_feed = *last == b'\n';
         }
-        Ok(self)
+    }
+
+    /// Lines of the text, whether the last one is ended or not.
+    fn lines(&self) -> u64 {
+        self.line_feeds + u64::from(self.text_bytes > 0 && !self.ends_with_line_feed)
+    }
+
+    fn record_counts(&self) -> RecordCounts {
+        RecordCounts { records: self.lines().saturating_sub(self.headers), ..self.counts }
+    }
+
+    /// What was made, once every line is accounted for.
+    fn made(self, sink: Sink, source: &str, rejects: Option<String>) -> Result<Made, TaskError> {
+        let files: Vec<MadeFile> = match sink {
+            Sink::File { output, .. } => vec![output.close(source)?],
+            Sink::Years(years) => years.close(source)?,
+        };
+        let rows: u64 = files.iter().map(|file| file.facts.rows).sum();
+        let records = self.record_counts();
+        if rows != records.rows || !records.is_complete() {
+            let RecordCounts { records, rejected, blank, .. } = records;
+            let message = format!(
+                "{source}: {records} records are not {rows} rows, {rejected} rejects and {blank} \
+                 blank lines"
+            );
+            return Err(Error::Internal(message).into());
+        }
+        let mut counts: BTreeMap<String, u64> = BTreeMap::new();
+        for (reason, count) in self.by_reason {
+            counts.insert(format!("rejected, {reason}"), count);
+        }
+        for ((column, oddity), count) in self.oddities {
+            counts.insert(format!("{column}: {oddity}"), count);
+        }
+        for (name, count) in self.unusual {
+            counts.insert(name.to_owned(), count);
+        }
+        let tally = Tally {
+            rows_by_input: vec![rows],
+            rows_read: records.records,
+            records: Some(records),
+            rejects,
+            is_empty_upstream: self.text_bytes == 0,
+            counts,
+        };
+        Ok(Made { files, tally })
     }
 }
 
 impl<'a> Conversion<'a> {
-    fn new(session: &'a Session, task: &'a Task, input: &'a Input) -> Result<Self, TaskError> {
+    fn new(
+        session: &'a Session,
+        task: &'a Task,
+        input: &Input,
+        settings: &DatasetConversion,
+    ) -> Result<Self, TaskError> {
         let dataset = task.dataset;
-        let settings = session.settings.convert.of(dataset);
-        let fingerprint = &task.fingerprint;
-        let notes = Notes { dataset, feed: task.feed, fingerprint, settings };
-        let sink = if dataset == Dataset::EventsReduced {
+        let sink = if dataset == catalog::Dataset::EventsReduced {
             Sink::Years(Years::new(&session.budget, task, settings))
         } else {
-            let schema = schema(dataset.columns());
-            let output =
-                Output::begin(&session.budget, &task.directory, &task.output, &schema, notes)?;
-            Sink::File { table: Box::new(Table::new(dataset.columns())), output: Box::new(output) }
+            let output = Output::begin(&session.budget, task, &task.output, settings)?;
+            let table = Table::new(dataset.columns(), &settings.output_columns(dataset));
+            Sink::File { table: Box::new(table), output: Box::new(output) }
         };
         Ok(Self {
             session,
             task,
-            input,
             head: Vec::new(),
             width: None,
             splitter: Splitter::new(),
@@ -143,30 +211,36 @@ impl<'a> Conversion<'a> {
     /// Takes a piece of text.
     fn feed(&mut self, piece: &[u8]) -> Result<(), End> {
         self.session.interrupt.check().map_err(TaskError::Stop)?;
+        self.totals.add_text(piece);
         if self.width.is_some() {
             return self.split(piece);
         }
-        if self.head.is_empty() && is_enough(piece) {
-            self.width = Some(self.decide_width(piece)?);
+        if self.head.is_empty() && self.decide_width(piece, false)? {
             return self.split(piece);
         }
         self.head.extend_from_slice(piece);
-        if is_enough(&self.head) {
-            self.split_head()?;
+        let head = std::mem::take(&mut self.head);
+        if self.decide_width(&head, false)? {
+            return self.split(&head);
         }
+        self.head = head;
         Ok(())
     }
 
-    fn split_head(&mut self) -> Result<(), End> {
-        let head = std::mem::take(&mut self.head);
-        self.width = Some(self.decide_width(&head)?);
-        self.split(&head)
+    /// Tells the width by the beginning of the text, if that is long enough for it.
+    fn decide_width(&mut self, head: &[u8], is_complete: bool) -> Result<bool, Problem> {
+        if let Some(sample) = width::sample(head, is_complete) {
+            self.width = Some(width::decide(self.task.dataset, sample)?);
+        }
+        Ok(self.width.is_some())
     }
 
     /// Takes the end of the text.
-    fn finish(&mut self, text_bytes: u64) -> Result<Totals, End> {
+    fn finish(&mut self) -> Result<(), End> {
         if self.width.is_none() {
-            self.split_head()?;
+            let head = std::mem::take(&mut self.head);
+            self.decide_width(&head, true)?;
+            self.split(&head)?;
         }
         let splitter = std::mem::replace(&mut self.splitter, Splitter::new());
         splitter.finish(|place, record| self.record(place, record))?;
@@ -174,8 +248,21 @@ impl<'a> Conversion<'a> {
             Sink::File { table, output } => output.write(table)?,
             Sink::Years(years) => years.flush()?,
         }
-        self.totals.text_bytes = text_bytes;
-        Ok(self.totals.clone())
+        Ok(())
+    }
+
+    /// Refuses a file of which too many records were rejected. Blank lines are no records here: they
+    /// would hide the others.
+    fn check_share(&self, share: f64) -> Result<(), End> {
+        let RecordCounts { rows, rejected, .. } = self.totals.counts;
+        let records = rows + rejected;
+        #[expect(clippy::cast_precision_loss, reason = "a share of a record count")]
+        let is_above = rejected as f64 > records as f64 * share;
+        if is_above {
+            let example = self.rejects.first();
+            return Err(Problem::TooManyRejects { rejected, records, share, example }.into());
+        }
+        Ok(())
     }
 
     fn split(&mut self, piece: &[u8]) -> Result<(), End> {
@@ -185,15 +272,22 @@ impl<'a> Conversion<'a> {
         Ok(())
     }
 
-    fn record(&mut self, place: Place, record: &[u8]) -> Result<(), End> {
+    fn record(&mut self, place: Place, record: Record<'_>) -> Result<(), End> {
+        let record = match record {
+            Record::Whole(record) => record,
+            Record::TooLong(start) => {
+                self.reject(place, "longer than 64 MiB", start);
+                return Ok(());
+            }
+        };
         if record.is_empty() {
-            self.totals.blank += 1;
+            self.totals.counts.blank += 1;
             return Ok(());
         }
         if place.line == 1 && self.is_header(record) {
+            self.totals.headers += 1;
             return Ok(());
         }
-        self.totals.records += 1;
         let expected = self.width.unwrap_or(0);
         let found = width(record);
         if found != expected {
@@ -222,87 +316,29 @@ impl<'a> Conversion<'a> {
                 years.append(year, record, odd)?;
             }
         }
-        self.totals.rows += 1;
+        self.totals.counts.rows += 1;
         Ok(())
     }
 
     fn reject(&mut self, place: Place, reason: &'static str, record: &[u8]) {
-        self.totals.rejected += 1;
+        self.totals.counts.rejected += 1;
         *self.totals.by_reason.entry(reason).or_default() += 1;
         self.rejects.add(place, None, reason, record);
     }
 
-    fn is_header(&self, record: &[u8]) -> bool {
-        let first = record.split(|byte| *byte == b'\t').next().unwrap_or_default();
-        self.task
-            .dataset
-            .header_start()
-            .is_some_and(|start| first.eq_ignore_ascii_case(start.as_bytes()))
+    /// Whether the first line names columns. Where it does so in other words than GDELT's own files
+    /// that is counted.
+    fn is_header(&mut self, record: &[u8]) -> bool {
+        let Some(expected) = self.task.dataset.header() else { return false };
+        let names: Vec<&[u8]> = record.split(|byte| *byte == b'\t').collect();
+        let is_same =
+            |(name, expected): (&&[u8], &&str)| name.eq_ignore_ascii_case(expected.as_bytes());
+        if !names.iter().zip(expected).take(1).all(is_same) {
+            return false;
+        }
+        if names.len() != expected.len() || !names.iter().zip(expected).all(is_same) {
+            *self.totals.unusual.entry("header with other names than expected").or_default() += 1;
+        }
+        true
     }
-
-    /// The number of fields that most of the first records have; it has to be one of the
-    /// dataset's.
-    fn decide_width(&self, head: &[u8]) -> Result<usize, Problem> {
-        let dataset = self.task.dataset;
-        let mut counts: BTreeMap<usize, usize> = BTreeMap::new();
-        let records = head.split(|byte| *byte == b'\n').filter(|record| !record.is_empty());
-        for record in records.take(WIDTH_RECORDS) {
-            *counts.entry(width(record)).or_default() += 1;
-        }
-        let Some((&found, _)) = counts.iter().max_by_key(|(width, count)| (**count, **width))
-        else {
-            return Ok(dataset.columns().len());
-        };
-        if dataset.widths().contains(&found) {
-            return Ok(found);
-        }
-        let others: Vec<_> = Dataset::ALL
-            .into_iter()
-            .filter(|other| other.widths().contains(&found))
-            .map(Dataset::name)
-            .collect();
-        let expected: Vec<_> = dataset.widths().iter().map(ToString::to_string).collect();
-        Err(Problem::Width {
-            found,
-            dataset,
-            expected: expected.join(" or "),
-            belongs_to: (!others.is_empty()).then(|| others.join(" or ")),
-        })
-    }
-
-    fn close(self, totals: &Totals) -> Result<Made, TaskError> {
-        let mut counts: BTreeMap<String, u64> = BTreeMap::new();
-        for (reason, count) in &totals.by_reason {
-            counts.insert(format!("rejected, {reason}"), *count);
-        }
-        for ((column, oddity), count) in &totals.oddities {
-            counts.insert(format!("{column}: {oddity}"), *count);
-        }
-        let (dataset, source) = (self.task.dataset, self.input.name.as_str());
-        let files = match self.sink {
-            Sink::File { output, .. } => vec![output.close(dataset, source)?],
-            Sink::Years(years) => years.close(source)?,
-        };
-        let rows: u64 = files.iter().map(|file| file.facts.rows).sum();
-        let accounted = rows + totals.rejected;
-        if rows != totals.rows || accounted != totals.records {
-            let message =
-                format!("{source}: {accounted} of {} records are accounted for", totals.records);
-            return Err(Error::Internal(message).into());
-        }
-        let tally = Tally {
-            rows_by_input: vec![rows],
-            rows_read: totals.records,
-            rejected: totals.rejected,
-            blank: totals.blank,
-            is_empty_upstream: totals.text_bytes == 0,
-            counts,
-        };
-        Ok(Made { files, tally })
-    }
-}
-
-/// Whether a text holds enough records to know their width.
-fn is_enough(text: &[u8]) -> bool {
-    memchr::memchr_iter(b'\n', text).nth(WIDTH_RECORDS).is_some()
 }

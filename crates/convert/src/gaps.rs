@@ -1,13 +1,13 @@
 //! Which files of the archive are missing, said before anything is converted. What should be there
 //! is the catalog's to know.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
-use std::path::Path;
 
 use catalog::{
     Coverage, Dataset, Directory, Feed, FileName, Gap, Layout, ParquetName, Period, absent,
 };
+use stage::files::{Nesting, list_parquet};
 use stage::{Error, ExitStatus, Session};
 
 /// Gaps that are told one by one; a script reads all of them with `--json`.
@@ -25,13 +25,11 @@ pub(crate) fn report(session: &Session) -> Result<ExitStatus, Error> {
     let datasets = if named.is_empty() { &Dataset::ALL[..] } else { &named[..] };
     let mut coverages = Vec::new();
     for dataset in datasets {
-        let Some(here) = files(session, &layout, *dataset)? else { continue };
-        let feeds = [Feed::English, Feed::Translation];
-        let has = |feed: &Feed| *feed == Feed::English || dataset.is_quarter_hourly();
-        for feed in feeds.into_iter().filter(has) {
+        let Some(mut here) = files(session, &layout, *dataset)? else { continue };
+        // A translated feed of which there is nothing at all is not kept here.
+        here.entry(Feed::English).or_default();
+        for (feed, periods) in here {
             if session.settings.feed.includes(feed) {
-                let of_feed = here.iter().filter(|(of, _)| *of == feed);
-                let periods: BTreeSet<Period> = of_feed.map(|(_, period)| *period).collect();
                 coverages.push(Coverage::of(*dataset, feed, session.range, &periods));
             }
         }
@@ -53,29 +51,47 @@ pub(crate) fn report(session: &Session) -> Result<ExitStatus, Error> {
     Ok(ExitStatus::Done)
 }
 
-/// Feed and period of every file that is here, raw or converted: a raw file may have been deleted
-/// since. None where there is neither directory.
+/// Periods of the files that are here, by feed, raw or converted: a raw file may have been deleted
+/// since. None where there is no directory at all.
 fn files(
     session: &Session,
     layout: &Layout,
     dataset: Dataset,
-) -> Result<Option<BTreeSet<(Feed, Period)>>, Error> {
-    let names = |directory| names(session, &layout.directory(dataset, directory));
-    let (raw, converted) = (names(Directory::Raw)?, names(Directory::Converted)?);
-    if raw.is_none() && converted.is_none() {
+) -> Result<Option<BTreeMap<Feed, BTreeSet<Period>>>, Error> {
+    let raw = session.budget.list_names(&layout.directory(dataset, Directory::Raw));
+    let raw = unless_missing(raw.map_err(Error::from))?;
+    let converted = |directory, nesting| {
+        let directory = layout.directory(dataset, directory);
+        unless_missing(list_parquet(&session.budget, dataset, &directory, nesting))
+    };
+    let plain = converted(Directory::Converted, Nesting::of(dataset))?;
+    let hive = match dataset {
+        Dataset::Events => converted(Directory::Hive, Nesting::ByPeriod)?,
+        _ => None,
+    };
+    if raw.is_none() && plain.is_none() && hive.is_none() {
         return Ok(None);
     }
-    let of_raw = raw.iter().flatten().filter_map(|name| FileName::parse(name).ok());
+    let of_raw = raw.into_iter().flatten().filter_map(|name| FileName::parse(&name).ok());
     let of_raw = of_raw.filter(|name| name.dataset == dataset).map(|it| (it.feed, it.period));
-    let of_converted = converted.iter().flatten();
-    let of_converted = of_converted.filter_map(|name| ParquetName::parse(dataset, name));
-    Ok(Some(of_raw.chain(of_converted.map(|name| (name.feed, name.period))).collect()))
+    let of_converted = plain.into_iter().chain(hive).flatten().map(|file| {
+        let ParquetName { feed, period, .. } = file.name;
+        // The one raw file of all years became a file for each.
+        let reduced = dataset == Dataset::EventsReduced;
+        (feed, if reduced { Period::Years(1979, 2013) } else { period })
+    });
+    let mut here: BTreeMap<Feed, BTreeSet<Period>> = BTreeMap::new();
+    for (feed, period) in of_raw.chain(of_converted) {
+        here.entry(feed).or_default().insert(period);
+    }
+    Ok(Some(here))
 }
 
-fn names(session: &Session, directory: &Path) -> Result<Option<Vec<String>>, Error> {
-    match session.budget.list_names(directory) {
-        Err(error) if error.is_not_found() => Ok(None),
-        listed => Ok(Some(listed?)),
+/// None for a directory that does not exist.
+fn unless_missing<T>(listed: Result<T, Error>) -> Result<Option<T>, Error> {
+    match listed {
+        Err(Error::Io(error)) if error.is_not_found() => Ok(None),
+        listed => listed.map(Some),
     }
 }
 

@@ -7,10 +7,11 @@
 //! Invariants:
 //!
 //! - Nothing is published before the member's length and checksum are right.
-//! - Per file, records = rows written + records rejected; blank lines are counted apart.
-//! - The text never touches a disk. Memory is bounded by the largest zip read at once (64 MiB at
-//!   most, by the storage), the largest member unpacked at once (256 MiB) and one batch and row
-//!   group, for each worker; and by 256 MiB of zips read ahead and of outputs that wait.
+//! - Per file, records = rows written + records rejected + blank lines.
+//! - The text never touches a disk. What a worker holds does not depend on the length of its input:
+//!   a zip of 64 MiB at most or a request of a larger one, a member of 64 MiB at most or 4 MiB of a
+//!   larger one, a record of 64 MiB at most, a batch and a row group. Beside the workers, 256 MiB
+//!   of zips are read ahead and 256 MiB of outputs wait at most.
 //! - The same input and settings give the same bytes, whatever the number of workers.
 
 mod cli;
@@ -23,49 +24,36 @@ mod problem;
 mod records;
 mod rejects;
 mod table;
+mod width;
 mod years;
 
 use std::collections::hash_map::Entry;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::{Mutex, PoisonError};
 
 use catalog::ledger::StageName;
 use catalog::{Dataset, Directory};
 use serde::Serialize;
-use stage::settings::{ConvertSettings, DatasetConversion};
-use stage::work::{self, Crew, Task};
+use stage::settings::DatasetConversion;
+use stage::work::{self, Crew, Deletion, Loss, Task};
 use stage::{Error, ExitStatus, Session, Summary};
 
 pub use cli::Args;
-use member::RawFile;
-use rejects::RejectsDirectory;
+use conversion::Conditions;
+use member::{Limits, RawFile};
+use plan::Fingerprints;
+use rejects::{Current, RejectsLog};
 
-/// Raised when the rules that turn fields into values change, so that files are made again.
-const RULES_VERSION: u32 = 1;
+/// Raised when the rules that turn fields into values, or the way files are written, change, so
+/// that files are made again.
+const RULES_VERSION: u32 = 2;
 
 /// What shapes an output beside its input.
 #[derive(Serialize)]
-struct Shape {
+struct Shape<'a> {
     rules: u32,
     max_rejects: f64,
-    /// Left out where nothing is set.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    settings: Option<DatasetConversion>,
-}
-
-/// The digests of what shapes the files of each dataset.
-pub(crate) type Fingerprints = BTreeMap<Dataset, String>;
-
-fn fingerprints(settings: &ConvertSettings) -> Result<Fingerprints, Error> {
-    let fingerprint = |dataset: Dataset| {
-        let of_dataset = settings.of(dataset);
-        let shape = Shape {
-            rules: RULES_VERSION,
-            max_rejects: settings.max_rejects,
-            settings: (of_dataset != DatasetConversion::default()).then_some(of_dataset),
-        };
-        Ok((dataset, stage::fingerprint(&shape)?))
-    };
-    Dataset::ALL.into_iter().map(fingerprint).collect()
+    settings: &'a DatasetConversion,
 }
 
 /// Runs the stage.
@@ -74,48 +62,149 @@ fn fingerprints(settings: &ConvertSettings) -> Result<Fingerprints, Error> {
 ///
 /// [`Error`] when the run stops; files that fail are in the summary.
 pub fn run(args: &Args) -> Result<ExitStatus, Error> {
-    let extra: Vec<_> =
-        args.max_rejects().map(|share| ("convert.max_rejects", share.into())).into_iter().collect();
-    let session = Session::start(&args.common, Some(&args.files), &extra)?;
+    let session = Session::start(&args.common, Some(&args.files), &args.settings())?;
     if let Some(status) = session.explain_io(args.files.paths())? {
         return Ok(status);
     }
     if args.report_gaps {
         return gaps::report(&session);
     }
-    let max_rejects = session.settings.convert.max_rejects;
-    let fingerprints = fingerprints(&session.settings.convert)?;
+    let fingerprints = fingerprints(&session)?;
     let mut summary = Summary::new("convert");
-    let options = work::Options::of(&session, &args.files);
+    let mut options = work::Options::of(&session, &args.files);
+    options.deletion = args.deletion();
+    if options.deletion.is_some() && session.settings.root.is_none() {
+        let message = "--delete-source needs a ledger that records what was made";
+        return Err(Error::usage(message, "give --root DIR, or delete the files yourself"));
+    }
     let tasks = if options.named {
         plan::of_named(&session, &args.files, &fingerprints)?
     } else {
-        plan::of_root(&session, &fingerprints)?
+        plan::of_root(&session, &fingerprints, &mut summary)?
     };
-    let rejects = rejects_directories(&session, &tasks)?;
+    let datasets: BTreeSet<Dataset> = tasks.iter().map(|task| task.dataset).collect();
+    tell_dropped_columns(&session, &datasets, options.deletion.as_ref())?;
+    let conditions = conditions(&session, &tasks)?;
+    if !options.named && !session.dry_run {
+        for dataset in datasets {
+            settle_rejects(&session, dataset, &BTreeSet::new())?;
+        }
+    }
+    let replaced: Mutex<BTreeMap<Dataset, BTreeSet<String>>> = Mutex::default();
     let read = |task: &Task| {
         let input = task.inputs.first();
         Ok(input.map(|input| RawFile::open(&session.budget, input)))
     };
     let make = |task: &Task, opened: Option<_>, _: Crew<'_>| {
-        let opened = opened.ok_or_else(|| Error::Internal(String::from("a task without input")))?;
-        conversion::convert(&session, task, opened, max_rejects, rejects.get(&task.dataset))
+        let internal = |what: &str| Error::Internal(format!("a task without {what}"));
+        let opened = opened.ok_or_else(|| internal("input"))?;
+        let conditions = conditions.get(&task.dataset).ok_or_else(|| internal("settings"))?;
+        if let Some(segment) = &task.replaces_rejects {
+            let mut replaced = replaced.lock().unwrap_or_else(PoisonError::into_inner);
+            replaced.entry(task.dataset).or_default().insert(segment.clone());
+        }
+        conversion::convert(&session, task, opened, conditions)
     };
-    work::run(&session, StageName::Convert, tasks, options, &mut summary, read, make)?;
+    let outcome =
+        work::run(&session, StageName::Convert, tasks, &options, &mut summary, read, make);
+    let closed = close_logs(&session, conditions, outcome.is_ok());
+    outcome?;
+    closed?;
+    for (dataset, segments) in replaced.into_inner().unwrap_or_else(PoisonError::into_inner) {
+        settle_rejects(&session, dataset, &segments)?;
+    }
     summary.finish(&session, options.jobs.get())
 }
 
-fn rejects_directories(
+fn fingerprints(session: &Session) -> Result<Fingerprints, Error> {
+    let convert = &session.settings.convert;
+    let of = |dataset| {
+        let (max_rejects, settings) = (convert.max_rejects, &convert.of(dataset));
+        let shape = Shape { rules: RULES_VERSION, max_rejects, settings };
+        Ok((dataset, stage::fingerprint(&shape)?))
+    };
+    Dataset::ALL.into_iter().map(of).collect()
+}
+
+/// Warns of join keys that the settings leave out. Sources are not deleted where columns are left
+/// out, unless that is allowed by name.
+fn tell_dropped_columns(
     session: &Session,
-    tasks: &[Task],
-) -> Result<HashMap<Dataset, RejectsDirectory>, Error> {
-    let mut directories = HashMap::new();
-    let Some(layout) = session.settings.layout() else { return Ok(directories) };
-    for task in tasks {
-        if let Entry::Vacant(vacant) = directories.entry(task.dataset) {
-            let catalog = layout.directory(task.dataset, Directory::Catalog);
-            vacant.insert(RejectsDirectory::open(session, &catalog)?);
+    datasets: &BTreeSet<Dataset>,
+    deletion: Option<&Deletion>,
+) -> Result<(), Error> {
+    for dataset in datasets {
+        let dropped = session.settings.convert.of(*dataset).dropped_columns(*dataset);
+        if let Some(key) = dataset.join_keys().iter().find(|key| dropped.contains(key)) {
+            session.printer.warn(format!(
+                "{key} is left out of {dataset}, which cannot be joined without it: name it in \
+                 convert.datasets.{dataset}.columns"
+            ));
+        }
+        let loss = Loss::DroppedColumns;
+        if let (Some(first), Some(deletion)) = (dropped.first(), deletion)
+            && !deletion.despite.contains(&loss)
+        {
+            let message = format!(
+                "--delete-source would lose {} columns of {dataset}, such as {first}",
+                dropped.len()
+            );
+            let hint = format!("keep all columns, or give --delete-despite {}", loss.name());
+            return Err(Error::usage(message, hint));
         }
     }
-    Ok(directories)
+    Ok(())
+}
+
+/// How the files of each dataset are converted. Rejects are kept beside the ledger, where outputs
+/// are recorded.
+fn conditions(session: &Session, tasks: &[Task]) -> Result<HashMap<Dataset, Conditions>, Error> {
+    let layout = session.settings.layout();
+    let convert = &session.settings.convert;
+    let limits =
+        Limits { expansion: convert.max_expansion.get(), bytes: convert.max_member_bytes.get() };
+    let mut conditions = HashMap::new();
+    for task in tasks {
+        let Entry::Vacant(vacant) = conditions.entry(task.dataset) else { continue };
+        let log = match &layout {
+            Some(layout) if work::is_recorded(session, layout, StageName::Convert, task)? => {
+                let catalog = layout.directory(task.dataset, Directory::Catalog);
+                Some(RejectsLog::new(&session.budget, &catalog))
+            }
+            _ => None,
+        };
+        let (max_rejects, settings) = (convert.max_rejects, convert.of(task.dataset));
+        vacant.insert(Conditions { max_rejects, limits, settings, log });
+    }
+    Ok(conditions)
+}
+
+/// Makes Parquet of this process's rejects. A run that stopped may have kept rejects of files that
+/// were not recorded: these are left out.
+fn close_logs(
+    session: &Session,
+    conditions: HashMap<Dataset, Conditions>,
+    is_done: bool,
+) -> Result<(), Error> {
+    let layout = session.settings.layout();
+    for (dataset, Conditions { log, .. }) in conditions {
+        let Some(log) = log else { continue };
+        let current = match &layout {
+            Some(layout) if !is_done => Some(Current::load(session, layout, dataset)?),
+            _ => None,
+        };
+        log.close(current.as_ref())?;
+    }
+    Ok(())
+}
+
+fn settle_rejects(
+    session: &Session,
+    dataset: Dataset,
+    replaced: &BTreeSet<String>,
+) -> Result<(), Error> {
+    match session.settings.layout() {
+        Some(layout) => rejects::settle(session, &layout, dataset, replaced),
+        None => Ok(()),
+    }
 }

@@ -9,20 +9,41 @@ use crc32fast::Hasher;
 use flate2::read::DeflateDecoder;
 use io_budget::{Budget, BudgetFile, FileReader};
 use stage::work::Input;
+use zip::result::ZipError;
 use zip::{CompressionMethod, ZipArchive};
 
 use crate::problem::Problem;
 
-/// Text up to which a member is unpacked at once, with the faster decoder.
-const WHOLE_MEMBER_BYTES: u64 = 256 << 20;
+/// Text up to which a member is unpacked at once, with the faster decoder: more than nearly all
+/// files have.
+const WHOLE_MEMBER_BYTES: u64 = 64 << 20;
 /// Bytes unpacked at a time beyond that.
 const CHUNK_BYTES: usize = 4 << 20;
-/// A member of more than [`RATIO_FROM_BYTES`] may be this many times its compressed length.
-/// GDELT's files are below 20.
-const MAX_RATIO: u64 = 100;
-const RATIO_FROM_BYTES: u64 = 16 << 20;
-/// No member is longer: the reduced events file has 6.6 GB.
-const MAX_MEMBER_BYTES: u64 = 32 << 30;
+/// A member up to this length may be any number of times its compressed length.
+const EXPANSION_FROM_BYTES: u64 = 16 << 20;
+
+/// What a member may have at most, unpacked.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Limits {
+    /// Times its compressed length.
+    pub(crate) expansion: u64,
+    /// Bytes.
+    pub(crate) bytes: u64,
+}
+
+impl Limits {
+    fn check(self, compressed: u64, size: u64) -> Result<(), Problem> {
+        let expanded = EXPANSION_FROM_BYTES.max(compressed.saturating_mul(self.expansion));
+        let limit = if size > self.bytes {
+            format!("the {} allowed", self.bytes)
+        } else if size > expanded {
+            format!("the {} times allowed", self.expansion)
+        } else {
+            return Ok(());
+        };
+        Err(Problem::TooLarge { compressed, size, limit })
+    }
+}
 
 /// A raw file, open: in memory where it is small enough for its storage to be read at once.
 #[derive(Debug)]
@@ -51,6 +72,7 @@ impl RawFile {
     /// Returns the length of the text; only then may anything be made of it.
     pub(crate) fn read_text<E: From<Problem>>(
         self,
+        limits: Limits,
         mut take: impl FnMut(&[u8]) -> Result<(), E>,
     ) -> Result<u64, E> {
         let zipped = self.name.to_ascii_lowercase().ends_with(".zip");
@@ -63,13 +85,13 @@ impl RawFile {
             }
             Data::Memory(bytes) if bytes.is_empty() => Err(Problem::NoBytes.into()),
             Data::Memory(bytes) => {
-                let member = find_member(Cursor::new(bytes.clone()), &self.name, &bytes)?;
+                let member = find_member(Cursor::new(bytes.clone()), &self.name, &bytes, limits)?;
                 read_whole_zip(&bytes, member, &mut take)
             }
             Data::File(file) => {
                 let start = file.read_range(0..16).map_err(Problem::from)?;
                 let mut reader = FileReader::new(file);
-                let member = find_member(&mut reader, &self.name, &start)?;
+                let member = find_member(&mut reader, &self.name, &start, limits)?;
                 reader.seek(SeekFrom::Start(member.start)).map_err(damaged_data)?;
                 unpack(reader.take(member.compressed), member, &mut take)
             }
@@ -91,21 +113,16 @@ fn find_member(
     reader: impl Read + Seek,
     archive_name: &str,
     start: &[u8],
+    limits: Limits,
 ) -> Result<Member, Problem> {
-    let mut archive = ZipArchive::new(reader).map_err(|error| {
-        if start.starts_with(b"PK") {
-            Problem::DamagedZip(error.to_string())
-        } else {
-            Problem::NotAZip(start[..start.len().min(16)].escape_ascii().to_string())
-        }
-    })?;
+    let mut archive = ZipArchive::new(reader).map_err(|error| zip_problem(error, start))?;
     match archive.len() {
         0 => return Err(Problem::NoMembers),
         1 => {}
         several => return Err(Problem::SeveralMembers(several)),
     }
-    let member = archive.by_index_raw(0).map_err(|error| Problem::DamagedZip(error.to_string()))?;
-    let name = member.name().map_err(|error| Problem::DamagedZip(error.to_string()))?;
+    let member = archive.by_index_raw(0).map_err(|error| zip_problem(error, start))?;
+    let name = member.name().map_err(|error| Problem::Directory(error.to_string()))?;
     if !is_named_alike(archive_name, &name) {
         return Err(Problem::ForeignMember { member: name.into_owned() });
     }
@@ -119,14 +136,26 @@ fn find_member(
         other => return Err(Problem::Method(other.to_string())),
     };
     let (compressed, size) = (member.compressed_size(), member.size());
-    let bound = RATIO_FROM_BYTES.max(compressed.saturating_mul(MAX_RATIO)).min(MAX_MEMBER_BYTES);
-    if size > bound {
-        return Err(Problem::TooLarge { compressed, size });
-    }
+    limits.check(compressed, size)?;
     let start = member
         .data_start()
-        .ok_or_else(|| Problem::DamagedZip("the member's place is not known".into()))?;
+        .ok_or_else(|| Problem::Directory("the member's place is not known".into()))?;
     Ok(Member { start, compressed, size, checksum: member.crc32(), deflated })
+}
+
+/// What is wrong with a file whose directory cannot be read. A zip without an end record, which
+/// stands last, is cut short.
+fn zip_problem(error: ZipError, start: &[u8]) -> Problem {
+    match error {
+        ZipError::Io(error) => damaged_data(error),
+        _ if !start.starts_with(b"PK") => {
+            Problem::NotAZip(start[..start.len().min(16)].escape_ascii().to_string())
+        }
+        ZipError::InvalidArchive(message) if message.starts_with("Could not find EOCD") => {
+            Problem::Truncated(message.into_owned())
+        }
+        error => Problem::Directory(error.to_string()),
+    }
 }
 
 /// Whether a member belongs to its zip: the same name but for extensions and letter case.
@@ -149,7 +178,7 @@ fn read_whole_zip<E: From<Problem>>(
     let place = |at: u64| usize::try_from(at).unwrap_or(usize::MAX);
     let end = member.start.saturating_add(member.compressed);
     let Some(data) = bytes.get(place(member.start)..place(end)) else {
-        return Err(Problem::DamagedZip("the member goes beyond the end".into()).into());
+        return Err(Problem::Truncated("the member goes beyond the end".into()).into());
     };
     if member.size > WHOLE_MEMBER_BYTES {
         return unpack(data, member, take);

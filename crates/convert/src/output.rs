@@ -1,29 +1,21 @@
 //! A Parquet file under construction.
 
 use std::io::{self, Write};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use arrow::datatypes::SchemaRef;
-use catalog::{Dataset, Feed, marks};
+use catalog::{Dataset, marks};
 use io_budget::{Budget, StagedFile, parquet::footer_start};
 use parquet::arrow::ArrowWriter;
 use parquet::file::metadata::KeyValue;
 use stage::settings::DatasetConversion;
-use stage::work::{FileFacts, MadeFile, TaskError};
+use stage::work::{FileFacts, MadeFile, Task, TaskError};
 use stage::{Error, format};
 
-use crate::table::Table;
+use crate::table::{Table, schema};
 
-/// What the notes in a file say of it.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Notes<'a> {
-    pub(crate) dataset: Dataset,
-    pub(crate) feed: Feed,
-    pub(crate) fingerprint: &'a str,
-    /// How the file is written.
-    pub(crate) settings: DatasetConversion,
-}
+/// Bytes of a file that are held in memory where many files are written at once.
+const HELD_BYTES: usize = 1 << 20;
 
 /// A Parquet file that is being written and has not appeared yet.
 #[derive(Debug)]
@@ -31,6 +23,7 @@ pub(crate) struct Output {
     path: PathBuf,
     /// Path, relative to the data directory.
     name: String,
+    dataset: Dataset,
     writer: ArrowWriter<Shared>,
     staged: Shared,
     rows: u64,
@@ -51,27 +44,49 @@ impl Write for Shared {
 }
 
 impl Output {
+    /// Begins a file of the task, under this name within its data directory.
     pub(crate) fn begin(
         budget: &Budget,
-        data: &Path,
+        task: &Task,
         name: &str,
-        schema: &SchemaRef,
-        notes: Notes<'_>,
+        settings: &DatasetConversion,
     ) -> Result<Self, TaskError> {
-        let Notes { dataset, feed, fingerprint, settings } = notes;
-        let path = data.join(name);
-        let pairs = format::notes("convert", dataset, feed, fingerprint);
-        let mut properties = format::writer_properties(dataset, &pairs)
+        let path = task.directory.join(name);
+        Self::write_to(budget.stage_within(&task.directory, &path), path, task, name, settings)
+    }
+
+    /// Begins one of many files that are written at once.
+    pub(crate) fn begin_among(
+        budget: &Budget,
+        task: &Task,
+        name: &str,
+        settings: &DatasetConversion,
+    ) -> Result<Self, TaskError> {
+        let path = task.directory.join(name);
+        let staged = budget.stage_within(&task.directory, &path).holding(HELD_BYTES);
+        Self::write_to(staged, path, task, name, settings)
+    }
+
+    fn write_to(
+        staged: StagedFile,
+        path: PathBuf,
+        task: &Task,
+        name: &str,
+        settings: &DatasetConversion,
+    ) -> Result<Self, TaskError> {
+        let dataset = task.dataset;
+        let notes = format::notes("convert", dataset, task.feed, &task.fingerprint);
+        let mut properties = format::writer_properties(dataset, &notes)
             .into_builder()
             .set_compression(settings.codec.compression());
         if let Some(rows) = settings.row_group_rows {
             properties = properties.set_max_row_group_row_count(Some(rows.get()));
         }
-        let properties = properties.build();
-        let staged = Shared(Arc::new(Mutex::new(budget.stage_within(data, &path))));
-        let writer = ArrowWriter::try_new(staged.clone(), Arc::clone(schema), Some(properties))
+        let schema = schema(&settings.output_columns(dataset));
+        let staged = Shared(Arc::new(Mutex::new(staged)));
+        let writer = ArrowWriter::try_new(staged.clone(), schema, Some(properties.build()))
             .map_err(|error| TaskError::encoding(&path, error))?;
-        Ok(Self { path, name: name.to_owned(), writer, staged, rows: 0 })
+        Ok(Self { path, name: name.to_owned(), dataset, writer, staged, rows: 0 })
     }
 
     /// Writes the rows of a table, which is then empty.
@@ -92,7 +107,7 @@ impl Output {
     }
 
     /// Closes the file. `source` is the raw file its rows come from.
-    pub(crate) fn close(mut self, dataset: Dataset, source: &str) -> Result<MadeFile, TaskError> {
+    pub(crate) fn close(mut self, source: &str) -> Result<MadeFile, TaskError> {
         let rows = self.rows;
         let mark = marks::SourceMark { name: source.to_owned(), rows };
         let sources =
@@ -108,7 +123,7 @@ impl Output {
                 output: self.name,
                 rows,
                 footer_start: footer_start(&metadata),
-                key_ranges: format::key_ranges(dataset, &metadata),
+                key_ranges: format::key_ranges(self.dataset, &metadata),
             },
         })
     }

@@ -1,48 +1,79 @@
 //! Which raw files there are, and what each is to become.
 
+use std::cell::RefCell;
+use std::collections::HashMap;
 use std::path::PathBuf;
 
-use catalog::{Dataset, Directory, FileName, Layout, ParquetName};
+use catalog::ledger::StageName;
+use catalog::{Dataset, Directory, FileName, Layout, ParquetName, Period};
+use chrono::Datelike as _;
 use stage::cli::FileArgs;
 use stage::named::{NamedOutput, named_files};
 use stage::settings::Order;
 use stage::work::{Input, Task};
-use stage::{Error, Session};
+use stage::{Error, Session, Summary};
 
-use crate::Fingerprints;
+/// Names of files that are left out, shown at most.
+const OTHERS_SHOWN: usize = 5;
 
-/// The tasks for the files of a root that dates, feed and datasets ask for.
-pub(crate) fn of_root(session: &Session, fingerprints: &Fingerprints) -> Result<Vec<Task>, Error> {
+/// The tasks for the files of a root that dates, feed and datasets ask for. Without any, the files
+/// may have been deleted after they were converted.
+pub(crate) fn of_root(
+    session: &Session,
+    fingerprints: &Fingerprints,
+    summary: &mut Summary,
+) -> Result<Vec<Task>, Error> {
     let layout = session.layout()?;
     let named = &session.settings.datasets;
     let datasets = if named.is_empty() { &Dataset::ALL[..] } else { &named[..] };
     let mut tasks = Vec::new();
     for dataset in datasets {
-        match list_raw(session, &layout, *dataset, fingerprints) {
+        match list_raw(session, &layout, *dataset, fingerprints, summary) {
             Ok(of_dataset) => tasks.extend(of_dataset),
             // Without --dataset the root need not hold them all.
             Err(Error::NoInput { .. }) if named.is_empty() => {}
+            Err(Error::NoInput { .. }) if has_outputs(session, &layout, *dataset)? => {}
             Err(error) => return Err(error),
         }
     }
-    if tasks.is_empty() {
-        let root = layout.root().display();
-        let message = if session.budget.stat(layout.root())?.is_none() {
-            format!("{root} does not exist")
-        } else {
-            format!("no raw files of the dates and feed under {root}")
-        };
-        let hint = "check --root and the dates, and put the zips into <root>/<dataset>/raw";
-        return Err(Error::NoInput { message, hint: hint.into() });
+    // What was named is there or was.
+    if !tasks.is_empty() || !named.is_empty() {
+        return Ok(tasks);
     }
-    Ok(tasks)
+    for dataset in datasets {
+        if has_outputs(session, &layout, *dataset)? {
+            return Ok(tasks);
+        }
+    }
+    let root = layout.root().display();
+    let message = if session.budget.stat(layout.root())?.is_none() {
+        format!("{root} does not exist")
+    } else {
+        format!("no raw files of the dates and feed under {root}")
+    };
+    let hint = "check --root and the dates, and put the zips into <root>/<dataset>/raw";
+    Err(Error::NoInput { message, hint: hint.into() })
 }
+
+/// Whether the ledger knows outputs whose sources were deleted.
+fn has_outputs(session: &Session, layout: &Layout, dataset: Dataset) -> Result<bool, Error> {
+    let loaded = session.ledger(layout, dataset).load(StageName::Convert, session.range)?;
+    Ok(loaded.records.values().any(|record| {
+        record.is_published()
+            && session.settings.feed.includes(record.feed)
+            && session.range.overlaps(record.period)
+    }))
+}
+
+/// The settings fingerprint of each dataset.
+pub(crate) type Fingerprints = HashMap<Dataset, String>;
 
 fn list_raw(
     session: &Session,
     layout: &Layout,
     dataset: Dataset,
     fingerprints: &Fingerprints,
+    summary: &mut Summary,
 ) -> Result<Vec<Task>, Error> {
     let raw = layout.directory(dataset, Directory::Raw);
     let directory = layout.directory(dataset, Directory::Converted);
@@ -50,12 +81,15 @@ fn list_raw(
         message,
         hint: format!("put the zips of {dataset} there, or set directories.{dataset}.raw"),
     };
-    let wanted = |name: &str| {
-        FileName::parse(name).is_ok_and(|name| {
-            name.dataset == dataset
-                && session.settings.feed.includes(name.feed)
-                && session.range.overlaps(name.period)
-        })
+    let others = RefCell::new(Vec::new());
+    let wanted = |name: &str| match FileName::parse(name) {
+        Ok(parsed) if parsed.dataset == dataset => {
+            session.settings.feed.includes(parsed.feed) && session.range.overlaps(parsed.period)
+        }
+        _ => {
+            others.borrow_mut().push(name.to_owned());
+            false
+        }
     };
     let entries = match session.budget.list(&raw, wanted) {
         Err(error) if error.is_not_found() => {
@@ -63,12 +97,19 @@ fn list_raw(
         }
         listed => listed?,
     };
+    tell_others(session, dataset, others.into_inner(), summary);
     stage::files::refuse_among_inputs(&session.budget, &directory, std::slice::from_ref(&raw))?;
+    let hive = layout.directory(dataset, Directory::Hive);
     let mut tasks = Vec::with_capacity(entries.len());
     for entry in entries {
         let Ok(name) = FileName::parse(&entry.name) else { continue };
         let input = Input { path: raw.join(&entry.name), name: entry.name, stat: entry.stat };
-        tasks.push(task(name, input, directory.clone(), None, fingerprints));
+        let in_hive = if session.settings.convert.hive { hive_output(name) } else { None };
+        let (directory, output) = match in_hive {
+            Some(output) => (hive.clone(), output),
+            None => (directory.clone(), ParquetName::from(name).to_string()),
+        };
+        tasks.push(task(name, input, directory, output, fingerprints));
     }
     if tasks.is_empty() {
         return Err(no_input(format!("no files of the dates and feed in {}", raw.display())));
@@ -78,6 +119,43 @@ fn list_raw(
         tasks.reverse();
     }
     Ok(tasks)
+}
+
+/// Says which files of a raw directory are none of the dataset.
+fn tell_others(
+    session: &Session,
+    dataset: Dataset,
+    mut others: Vec<String>,
+    summary: &mut Summary,
+) {
+    others.sort_unstable();
+    let Some(first) = others.first() else { return };
+    summary.files.ignored += others.len() as u64;
+    let shown = others.iter().take(OTHERS_SHOWN).map(String::as_str).collect::<Vec<_>>().join(", ");
+    let message = match others.len() {
+        1 => format!("{first} is not named like a file of {dataset} and is left out"),
+        number => format!(
+            "{number} files are not named like files of {dataset} and are left out: {shown}"
+        ),
+    };
+    session.printer.warn(message);
+}
+
+/// Where a file of yearly or monthly events stands in directories named by period. These are not
+/// named like columns, whose values a reader would replace by theirs.
+fn hive_output(name: FileName) -> Option<String> {
+    if name.dataset != Dataset::Events {
+        return None;
+    }
+    let file = ParquetName::from(name);
+    match name.period {
+        Period::Year(year) => Some(format!("file_year={year}/{file}")),
+        Period::Month(first) => {
+            let (year, month) = (first.year(), first.month());
+            Some(format!("file_year={year}/file_month={month:02}/{file}"))
+        }
+        _ => None,
+    }
 }
 
 /// The tasks for files named on the command line.
@@ -106,7 +184,7 @@ pub(crate) fn of_named(
         }
         let usual = ParquetName::from(name).to_string();
         let (directory, output) = place.place(&usual);
-        tasks.push(task(name, input, directory, Some(output), fingerprints));
+        tasks.push(task(name, input, directory, output, fingerprints));
     }
     Ok(tasks)
 }
@@ -115,11 +193,11 @@ fn task(
     name: FileName,
     input: Input,
     directory: PathBuf,
-    output: Option<String>,
+    output: String,
     fingerprints: &Fingerprints,
 ) -> Task {
     let FileName { period, feed, dataset } = name;
-    let output = output.unwrap_or_else(|| ParquetName::from(name).to_string());
     let fingerprint = fingerprints.get(&dataset).cloned().unwrap_or_default();
-    Task { dataset, feed, period, inputs: vec![input], directory, output, fingerprint }
+    let (inputs, replaces_rejects) = (vec![input], None);
+    Task { dataset, feed, period, inputs, directory, output, fingerprint, replaces_rejects }
 }

@@ -1,5 +1,7 @@
 //! Why a raw file cannot be converted.
 
+use catalog::ledger::{Damage, Outcome};
+
 /// What is wrong with a raw file. The message says what to do about it.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Problem {
@@ -9,8 +11,10 @@ pub(crate) enum Problem {
     NoBytes,
     #[error("not a zip file, it begins with `{0}`: fetch it again")]
     NotAZip(String),
+    #[error("the zip is cut short ({0}): fetch it again")]
+    Truncated(String),
     #[error("damaged zip ({0}): fetch it again")]
-    DamagedZip(String),
+    Directory(String),
     #[error("the zip has no members: fetch it again")]
     NoMembers,
     #[error(
@@ -24,10 +28,10 @@ pub(crate) enum Problem {
     #[error("the member is packed with {0}, only deflate and stored are read: pack it again")]
     Method(String),
     #[error(
-        "the member would grow from {compressed} to {size} bytes, more than any GDELT file does: \
-         look at it before you trust it"
+        "the member would grow from {compressed} to {size} bytes, more than {limit}: \
+         look at it, and raise convert.max_expansion or convert.max_member_bytes if you trust it"
     )]
-    TooLarge { compressed: u64, size: u64 },
+    TooLarge { compressed: u64, size: u64, limit: String },
     #[error("the member has {found} bytes where its zip says {stated}: fetch it again")]
     WrongSize { stated: u64, found: u64 },
     #[error(
@@ -46,4 +50,38 @@ pub(crate) enum Problem {
          look at the rejects, or raise --max-rejects; the first: {example}"
     )]
     TooManyRejects { rejected: u64, records: u64, share: f64, example: String },
+}
+
+impl Problem {
+    /// In which way the file is damaged; `None` if something else is wrong.
+    fn damage(&self) -> Option<Damage> {
+        Some(match self {
+            Self::NoBytes => Damage::NoBytes,
+            Self::NotAZip(_) => Damage::NotAZip,
+            Self::Truncated(_) => Damage::Truncated,
+            Self::Directory(_) => Damage::Directory,
+            Self::NoMembers => Damage::NoMember,
+            Self::SeveralMembers(_) => Damage::SeveralMembers,
+            Self::ForeignMember { .. } => Damage::ForeignMember,
+            Self::Encrypted => Damage::Encrypted,
+            Self::Method(_) => Damage::Method,
+            Self::WrongSize { .. } => Damage::Size,
+            Self::WrongChecksum { .. } => Damage::Checksum,
+            Self::DamagedData(_) => Damage::Data,
+            Self::Io(_)
+            | Self::TooLarge { .. }
+            | Self::Width { .. }
+            | Self::TooManyRejects { .. } => return None,
+        })
+    }
+
+    /// The status of the file.
+    pub(crate) fn outcome(&self) -> Outcome {
+        let reason = stage::describe(self);
+        match (self, self.damage()) {
+            (_, Some(kind)) => Outcome::Damaged { kind, reason },
+            (Self::TooLarge { .. }, None) => Outcome::TooLarge(reason),
+            (_, None) => Outcome::Failed(reason),
+        }
+    }
 }

@@ -12,12 +12,30 @@ pub(crate) struct Place {
     pub(crate) offset: u64,
 }
 
+/// A record longer than this is not one of GDELT's, whose longest fields have some MB. It is told
+/// without its end, so that no text takes more memory than this.
+pub(crate) const MAX_RECORD_BYTES: usize = 64 << 20;
+/// What is kept of a record that is too long.
+const START_BYTES: usize = 64 << 10;
+
+/// A record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Record<'a> {
+    /// All of it.
+    Whole(&'a [u8]),
+    /// The beginning of one of more than [`MAX_RECORD_BYTES`].
+    TooLong(&'a [u8]),
+}
+
 /// Cuts pieces of a text into records.
 #[derive(Debug)]
 pub(crate) struct Splitter {
     /// The beginning of a record whose end has not come yet.
     rest: Vec<u8>,
+    /// Its length so far, of which `rest` may hold less.
+    length: usize,
     next: Place,
+    limit: usize,
 }
 
 /// A UTF-8 byte order mark, which belongs to no field.
@@ -25,45 +43,78 @@ const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
 impl Splitter {
     pub(crate) fn new() -> Self {
-        Self { rest: Vec::new(), next: Place { line: 1, offset: 0 } }
+        Self::with_limit(MAX_RECORD_BYTES)
+    }
+
+    fn with_limit(limit: usize) -> Self {
+        Self { rest: Vec::new(), length: 0, next: Place { line: 1, offset: 0 }, limit }
     }
 
     /// Gives the records that end in this piece, without their line feeds.
     pub(crate) fn feed<E>(
         &mut self,
         mut piece: &[u8],
-        mut record: impl FnMut(Place, &[u8]) -> Result<(), E>,
+        mut record: impl FnMut(Place, Record<'_>) -> Result<(), E>,
     ) -> Result<(), E> {
         while let Some(end) = memchr(b'\n', piece) {
             let (line, after) = (&piece[..end], &piece[end + 1..]);
-            if self.rest.is_empty() {
+            if self.length == 0 {
                 let place = self.advance(line.len());
-                record(place, without_mark(place, line))?;
+                record(place, self.told(place, line, line.len()))?;
             } else {
-                let mut whole = std::mem::take(&mut self.rest);
-                whole.extend_from_slice(line);
-                let place = self.advance(whole.len());
-                record(place, without_mark(place, &whole))?;
-                whole.clear();
-                self.rest = whole;
+                self.keep(line);
+                self.give(&mut record)?;
             }
             piece = after;
         }
-        self.rest.extend_from_slice(piece);
+        self.keep(piece);
         Ok(())
     }
 
     /// Gives the last record, if the text does not end with a line feed.
     pub(crate) fn finish<E>(
         mut self,
-        mut record: impl FnMut(Place, &[u8]) -> Result<(), E>,
+        mut record: impl FnMut(Place, Record<'_>) -> Result<(), E>,
     ) -> Result<(), E> {
-        if self.rest.is_empty() {
-            return Ok(());
+        if self.length == 0 { Ok(()) } else { self.give(&mut record) }
+    }
+
+    /// Adds to the record whose end has not come yet.
+    fn keep(&mut self, piece: &[u8]) {
+        self.length = self.length.saturating_add(piece.len());
+        if self.length <= self.limit {
+            self.rest.extend_from_slice(piece);
+        } else if self.rest.len() < START_BYTES {
+            let missing = START_BYTES - self.rest.len();
+            self.rest.extend_from_slice(&piece[..piece.len().min(missing)]);
+        } else if self.rest.capacity() > START_BYTES {
+            self.rest.truncate(START_BYTES);
+            self.rest.shrink_to_fit();
         }
-        let whole = std::mem::take(&mut self.rest);
-        let place = self.advance(whole.len());
-        record(place, without_mark(place, &whole))
+    }
+
+    /// Gives the record that was kept.
+    fn give<E>(
+        &mut self,
+        record: &mut impl FnMut(Place, Record<'_>) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let length = std::mem::take(&mut self.length);
+        let mut whole = std::mem::take(&mut self.rest);
+        let place = self.advance(length);
+        record(place, self.told(place, &whole, length))?;
+        whole.clear();
+        self.rest = whole;
+        Ok(())
+    }
+
+    fn told<'a>(&self, place: Place, line: &'a [u8], length: usize) -> Record<'a> {
+        if length > self.limit {
+            Record::TooLong(&line[..line.len().min(START_BYTES)])
+        } else if place.line == 1 {
+            Record::Whole(line.strip_prefix(BYTE_ORDER_MARK).unwrap_or(line))
+        } else {
+            Record::Whole(line)
+        }
     }
 
     fn advance(&mut self, length: usize) -> Place {
@@ -71,10 +122,6 @@ impl Splitter {
         self.next = Place { line: place.line + 1, offset: place.offset + length as u64 + 1 };
         place
     }
-}
-
-fn without_mark(place: Place, line: &[u8]) -> &[u8] {
-    if place.line == 1 { line.strip_prefix(BYTE_ORDER_MARK).unwrap_or(line) } else { line }
 }
 
 /// The number of fields of a record.
@@ -87,11 +134,15 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn split(pieces: &[&[u8]]) -> Vec<(Place, Vec<u8>)> {
+    fn split_within(limit: usize, pieces: &[&[u8]]) -> Vec<(Place, bool, Vec<u8>)> {
         let mut records = Vec::new();
-        let mut splitter = Splitter::new();
-        let mut push = |place, record: &[u8]| {
-            records.push((place, record.to_vec()));
+        let mut splitter = Splitter::with_limit(limit);
+        let mut push = |place, record: Record<'_>| {
+            let (whole, bytes) = match record {
+                Record::Whole(bytes) => (true, bytes),
+                Record::TooLong(bytes) => (false, bytes),
+            };
+            records.push((place, whole, bytes.to_vec()));
             Ok::<(), ()>(())
         };
         for piece in pieces {
@@ -99,6 +150,28 @@ mod tests {
         }
         splitter.finish(&mut push).unwrap();
         records
+    }
+
+    fn split(pieces: &[&[u8]]) -> Vec<(Place, Vec<u8>)> {
+        let records = split_within(MAX_RECORD_BYTES, pieces);
+        records.into_iter().map(|(place, _, bytes)| (place, bytes)).collect()
+    }
+
+    #[test]
+    fn of_a_record_that_is_too_long_only_the_beginning_is_told() {
+        let long = vec![b'x'; 3 * START_BYTES];
+        let text = [b"a\n", &long[..], b"\nb"].concat();
+        let whole = split_within(2 * START_BYTES, &[&text]);
+        assert_eq!(
+            whole.iter().map(|(_, whole, _)| *whole).collect::<Vec<_>>(),
+            [true, false, true]
+        );
+        assert_eq!(whole[1].2.len(), START_BYTES);
+        assert_eq!(whole[2].0, Place { line: 3, offset: 3 + long.len() as u64 });
+        for size in [1, 1_000, START_BYTES, START_BYTES + 1] {
+            let pieces: Vec<_> = text.chunks(size).collect();
+            assert!(split_within(2 * START_BYTES, &pieces) == whole, "{size}");
+        }
     }
 
     #[test]

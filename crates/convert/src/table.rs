@@ -1,5 +1,6 @@
 //! Builds columns from records: the rules by which fields become values.
 //!
+//! - Columns that are not kept are neither parsed nor built.
 //! - An empty field is null.
 //! - Text is kept byte for byte; bytes that are not UTF-8 become U+FFFD and are counted.
 //! - A number is what Rust's parser takes: digits with an optional sign, and for floating-point
@@ -13,6 +14,7 @@ use arrow::array::{ArrayRef, Float64Builder, Int64Builder, RecordBatch, StringBu
 use arrow::datatypes::{Field, Schema, SchemaRef};
 use arrow::error::ArrowError;
 use catalog::{Column, ColumnType};
+use memchr::memchr_iter;
 
 /// Rows after which a batch is complete.
 const BATCH_ROWS: usize = 65_536;
@@ -47,9 +49,9 @@ impl Oddity {
 /// Columns under construction.
 #[derive(Debug)]
 pub(crate) struct Table {
-    columns: &'static [Column],
     schema: SchemaRef,
-    builders: Vec<Builder>,
+    /// By place in a record, up to the last column that is kept.
+    places: Vec<Option<(&'static str, Builder)>>,
     rows: usize,
     bytes: usize,
     batch_rows: usize,
@@ -115,58 +117,55 @@ impl Builder {
 }
 
 impl Table {
-    pub(crate) fn new(columns: &'static [Column]) -> Self {
-        Self::of_batches(columns, BATCH_ROWS)
+    /// A table of some of a dataset's columns: `all` are those of a record, `kept` of these those
+    /// of the table, in the same order.
+    pub(crate) fn new(all: &[Column], kept: &[Column]) -> Self {
+        Self::of_batches(all, kept, BATCH_ROWS)
     }
 
     /// A table whose batches are complete after fewer rows.
-    pub(crate) fn of_batches(columns: &'static [Column], batch_rows: usize) -> Self {
-        Self {
-            columns,
-            schema: schema(columns),
-            builders: columns.iter().map(Builder::new).collect(),
-            rows: 0,
-            bytes: 0,
-            batch_rows,
-        }
+    pub(crate) fn of_batches(all: &[Column], kept: &[Column], batch_rows: usize) -> Self {
+        let place =
+            |column: &Column| kept.contains(column).then(|| (column.name, Builder::new(column)));
+        let mut places: Vec<_> = all.iter().map(place).collect();
+        places.truncate(places.iter().rposition(Option::is_some).map_or(0, |last| last + 1));
+        Self { schema: schema(kept), places, rows: 0, bytes: 0, batch_rows }
     }
 
-    /// Appends a record that has as many fields as the table has columns, or fewer: the last
+    /// Appends a record that has as many fields as the dataset has columns, or fewer: the last
     /// columns are then null. `odd` is told of each field that did not become its value.
     pub(crate) fn append(
         &mut self,
         record: &[u8],
         mut odd: impl FnMut(&'static str, Oddity, &[u8]),
     ) {
-        if let Ok(text) = std::str::from_utf8(record) {
-            let fields = text.split('\t').map(|field| (Cow::Borrowed(field), field.as_bytes()));
-            self.append_fields(fields, &mut odd);
-        } else {
-            let fields = record
-                .split(|byte| *byte == b'\t')
-                .map(|field| (String::from_utf8_lossy(field), field));
-            self.append_fields(fields, &mut odd);
-        }
-        self.rows += 1;
-        self.bytes += record.len();
-    }
-
-    fn append_fields<'a>(
-        &mut self,
-        fields: impl Iterator<Item = (Cow<'a, str>, &'a [u8])>,
-        odd: &mut impl FnMut(&'static str, Oddity, &[u8]),
-    ) {
-        let mut columns = self.columns.iter().zip(&mut self.builders);
-        for (text, raw) in fields {
-            let Some((column, builder)) = columns.next() else { return };
-            let replaced = matches!(text, Cow::Owned(_)).then_some(Oddity::NotUtf8);
-            for oddity in [builder.append(&text), replaced].into_iter().flatten() {
-                odd(column.name, oddity, raw);
+        let text = std::str::from_utf8(record).ok();
+        let mut ends = memchr_iter(b'\t', record).chain([record.len()]);
+        let mut start = Some(0);
+        for place in &mut self.places {
+            let end = start.and_then(|_| ends.next());
+            let field = start.zip(end).map(|(start, end)| start..end);
+            start = end.map(|end| end + 1);
+            let Some((name, builder)) = place else { continue };
+            let Some(field) = field else {
+                builder.append_null();
+                continue;
+            };
+            self.bytes += field.len();
+            let raw = &record[field.clone()];
+            // A tab is never a part of another character.
+            let (value, replaced) = match text {
+                Some(text) => (Cow::Borrowed(&text[field]), None),
+                None => match String::from_utf8_lossy(raw) {
+                    Cow::Borrowed(value) => (Cow::Borrowed(value), None),
+                    Cow::Owned(value) => (Cow::Owned(value), Some(Oddity::NotUtf8)),
+                },
+            };
+            for oddity in [builder.append(&value), replaced].into_iter().flatten() {
+                odd(name, oddity, raw);
             }
         }
-        for (_, builder) in columns {
-            builder.append_null();
-        }
+        self.rows += 1;
     }
 
     /// Whether a batch is complete. Depends on the records only, never on how they were read.
@@ -176,7 +175,8 @@ impl Table {
 
     /// The rows appended so far, of which the table is then empty.
     pub(crate) fn take(&mut self) -> Result<RecordBatch, ArrowError> {
-        let arrays = self.builders.iter_mut().map(Builder::finish).collect();
+        let kept = self.places.iter_mut().flatten();
+        let arrays = kept.map(|(_, builder)| builder.finish()).collect();
         (self.rows, self.bytes) = (0, 0);
         RecordBatch::try_new(Arc::clone(&self.schema), arrays)
     }
@@ -196,7 +196,7 @@ mod tests {
     type Odd = (&'static str, Oddity, Vec<u8>);
 
     fn build(records: &[&[u8]]) -> (RecordBatch, Vec<Odd>) {
-        let mut table = Table::new(COLUMNS);
+        let mut table = Table::new(COLUMNS, COLUMNS);
         let mut odd = Vec::new();
         for record in records {
             table.append(record, |column, kind, raw| odd.push((column, kind, raw.to_vec())));
@@ -257,5 +257,21 @@ mod tests {
                 ("i", Oddity::NotUtf8, b"\xff".to_vec()),
             ]
         );
+    }
+
+    #[test]
+    fn only_kept_columns_are_parsed() {
+        let mut table = Table::new(COLUMNS, &COLUMNS[1..2]);
+        let mut odd = 0;
+        for record in [&b"x\t1.5\ty"[..], b"\xff\tnan\t\xff", b"1"] {
+            table.append(record, |column, _, _| {
+                assert_eq!(column, "f");
+                odd += 1;
+            });
+        }
+        let batch = table.take().unwrap();
+        assert_eq!((batch.num_columns(), odd), (1, 1));
+        let values = Float64Array::from(vec![Some(1.5), None, None]);
+        assert_eq!(batch.column(0).as_ref(), &values);
     }
 }

@@ -8,8 +8,8 @@ use io_budget::Budget;
 use stage::settings::DatasetConversion;
 use stage::work::{MadeFile, Task, TaskError};
 
-use crate::output::{Notes, Output};
-use crate::table::{Oddity, Table, schema};
+use crate::output::Output;
+use crate::table::{Oddity, Table};
 
 /// Rows of a batch: a batch for each of 35 years may be under way.
 const BATCH_ROWS: usize = 8_192;
@@ -33,8 +33,9 @@ struct Year {
 }
 
 impl Years {
-    pub(crate) fn new(budget: &Budget, task: &Task, settings: DatasetConversion) -> Self {
-        Self { budget: budget.clone(), task: task.clone(), settings, by_year: BTreeMap::new() }
+    pub(crate) fn new(budget: &Budget, task: &Task, settings: &DatasetConversion) -> Self {
+        let (budget, task, settings) = (budget.clone(), task.clone(), settings.clone());
+        Self { budget, task, settings, by_year: BTreeMap::new() }
     }
 
     /// The year of a record: the first four of the eight digits of its date.
@@ -81,16 +82,9 @@ impl Years {
         let (dataset, feed) = (Dataset::EventsReduced, self.task.feed);
         let file = ParquetName { period: Period::Year(year), feed, cleaned: false, dataset };
         let name = format!("Year={year}/{file}");
-        let (fingerprint, settings) = (&self.task.fingerprint, self.settings);
-        let notes = Notes { dataset, feed, fingerprint, settings };
-        let output = Output::begin(
-            &self.budget,
-            &self.task.directory,
-            &name,
-            &schema(dataset.columns()),
-            notes,
-        )?;
-        Ok(Year { table: Table::of_batches(dataset.columns(), BATCH_ROWS), output })
+        let output = Output::begin_among(&self.budget, &self.task, &name, &self.settings)?;
+        let kept = self.settings.output_columns(dataset);
+        Ok(Year { table: Table::of_batches(dataset.columns(), &kept, BATCH_ROWS), output })
     }
 
     /// Writes the rows that are still in memory.
@@ -101,6 +95,6 @@ impl Years {
     /// Closes the files, oldest first.
     pub(crate) fn close(self, source: &str) -> Result<Vec<MadeFile>, TaskError> {
         let outputs = self.by_year.into_values().map(|year| year.output);
-        outputs.map(|output| output.close(Dataset::EventsReduced, source)).collect()
+        outputs.map(|output| output.close(source)).collect()
     }
 }

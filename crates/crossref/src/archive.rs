@@ -102,7 +102,7 @@ pub(crate) fn walk<'a, T: Send>(
                 }
                 Err(reason) => {
                     *summary.counts.entry(UNREADABLE.into()).or_default() += 1;
-                    summary.failures.push(Failure { file: listed.path.clone(), reason });
+                    summary.failures.push(Failure::new(listed.path.clone(), reason));
                 }
             }
         }

@@ -337,6 +337,8 @@ fn record(output: &str, published: Published, ids: (i64, i64)) -> Record {
         footer_start: 4,
         key_ranges: [("GLOBALEVENTID".to_owned(), ids)].into(),
         counts: [].into(),
+        records: None,
+        rejects: None,
         parts: Vec::new(),
         finished_ns: 1,
         tool: String::new(),

@@ -54,20 +54,39 @@ impl AppendFile {
         Ok(())
     }
 
+    /// Syncs what was appended to the storage.
+    ///
+    /// # Errors
+    ///
+    /// [`Error`] when the sync fails.
+    pub fn sync(&self) -> Result<(), Error> {
+        self.device
+            .request(RequestKind::Sync, |()| 0, || self.file.sync_data())
+            .map_err(|source| Error::new("sync", &self.path, source))
+    }
+
+    /// Syncs and closes the file under its own name.
+    ///
+    /// # Errors
+    ///
+    /// [`Error`] when one of these fails.
+    pub fn close(self) -> Result<(), Error> {
+        self.sync()?;
+        let Self { device, path, file, .. } = self;
+        let close = || nix::unistd::close(file).map_err(io::Error::from);
+        device
+            .request(RequestKind::CloseWritten, |()| 0, close)
+            .map_err(|source| Error::new("close", &path, source))
+    }
+
     /// Syncs, closes and renames the file: it will not grow any more.
     ///
     /// # Errors
     ///
     /// [`Error`] when one of these fails.
     pub fn close_as(self, closed: &Path) -> Result<(), Error> {
-        let Self { budget, device, path, file } = self;
-        device
-            .request(RequestKind::Sync, |()| 0, || file.sync_data())
-            .map_err(|source| Error::new("sync", &path, source))?;
-        let close = || nix::unistd::close(file).map_err(io::Error::from);
-        device
-            .request(RequestKind::CloseWritten, |()| 0, close)
-            .map_err(|source| Error::new("close", &path, source))?;
+        let (budget, path) = (self.budget.clone(), self.path.clone());
+        self.close()?;
         budget.rename(&path, closed)
     }
 }

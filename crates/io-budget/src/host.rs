@@ -5,8 +5,15 @@ use std::fmt;
 use std::path::Path;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use rustix::process::{Pid, test_kill_process};
+
+use crate::Stat;
+
+/// What a process of another host wrote last, which cannot be seen from here, is left alone for
+/// this long.
+const ABANDONED_AFTER: Duration = Duration::from_hours(7 * 24);
 
 /// A writing process: its host (with its process-id name space), id, start time and a running
 /// number within the process. Shown as `host.pid.start.number`; the host holds no dot.
@@ -67,6 +74,26 @@ impl Writer {
         } else {
             WriterState::Dead
         }
+    }
+
+    /// Whether the writing process is gone: dead if it ran on this host, silent for seven days if
+    /// it ran elsewhere. `file` is what it wrote.
+    pub fn is_gone(&self, file: Stat) -> bool {
+        match self.state() {
+            WriterState::Alive => false,
+            WriterState::Dead => true,
+            WriterState::Elsewhere => file.is_abandoned(),
+        }
+    }
+}
+
+impl Stat {
+    /// Whether nothing was written for seven days.
+    pub fn is_abandoned(self) -> bool {
+        let modified = Duration::from_nanos(u64::try_from(self.modified_ns).unwrap_or(0));
+        SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .is_ok_and(|now| now.saturating_sub(modified) > ABANDONED_AFTER)
     }
 }
 

@@ -4,13 +4,12 @@ use std::fs::File;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use rustix::fs::{Mode, OFlags};
 
 use crate::budget::parent;
 use crate::device::Device;
-use crate::{Budget, Error, RequestKind, Stat, Writer, WriterState};
+use crate::{Budget, Error, RequestKind, Stat, Writer};
 
 /// Name of the directory in which files are written before they appear. It stands beside the data
 /// directory, so that data directories never hold an unfinished file.
@@ -25,9 +24,6 @@ const CREATE_ATTEMPTS: usize = 32;
 
 const TEMPORARY_SUFFIX: &str = ".tmp";
 
-/// Leavings of other hosts, whose processes cannot be seen from here, are removed after this.
-const ABANDONED_AFTER: Duration = Duration::from_hours(7 * 24);
-
 /// A file being written. Dropped before [`Self::publish`], it leaves nothing behind.
 #[derive(Debug)]
 pub struct StagedFile {
@@ -36,6 +32,7 @@ pub struct StagedFile {
     data: PathBuf,
     target: PathBuf,
     buffer: Vec<u8>,
+    held_bytes: usize,
     written: u64,
     dirty: u64,
     open: Option<Open>,
@@ -60,7 +57,15 @@ impl StagedFile {
     pub(crate) fn new(budget: Budget, data: &Path, target: &Path) -> Self {
         let device = budget.places().of_directory(data).device;
         let (data, target) = (data.to_owned(), target.to_owned());
-        Self { budget, device, data, target, buffer: Vec::new(), written: 0, dirty: 0, open: None }
+        let (buffer, held_bytes) = (Vec::new(), HELD_BYTES);
+        Self { budget, device, data, target, buffer, held_bytes, written: 0, dirty: 0, open: None }
+    }
+
+    /// Holds fewer bytes in memory before they are written: for a writer of many files at once.
+    #[must_use]
+    pub fn holding(mut self, bytes: usize) -> Self {
+        self.held_bytes = bytes;
+        self
     }
 
     /// Bytes written so far.
@@ -148,7 +153,7 @@ impl StagedFile {
 impl Write for StagedFile {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.buffer.extend_from_slice(bytes);
-        if self.buffer.len() >= HELD_BYTES {
+        if self.buffer.len() >= self.held_bytes {
             self.write_out()?;
         }
         Ok(bytes.len())
@@ -271,12 +276,7 @@ impl Budget {
         let mut removed = 0;
         for entry in left {
             let Some((writer, _)) = Writer::parse_prefix(&entry.name) else { continue };
-            let abandoned = match writer.state() {
-                WriterState::Alive => false,
-                WriterState::Dead => true,
-                WriterState::Elsewhere => is_abandoned(entry.stat),
-            };
-            if abandoned {
+            if writer.is_gone(entry.stat) {
                 self.remove(&staging.join(&entry.name))?;
                 removed += 1;
             }
@@ -285,16 +285,11 @@ impl Budget {
     }
 }
 
-fn is_abandoned(stat: Stat) -> bool {
-    let modified = Duration::from_nanos(u64::try_from(stat.modified_ns).unwrap_or(0));
-    SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .is_ok_and(|now| now.saturating_sub(modified) > ABANDONED_AFTER)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::time::Duration;
+
     const MIB: usize = 1 << 20;
 
     fn names(directory: &Path) -> Vec<String> {

@@ -16,18 +16,21 @@ use crate::columns::{self, DeclaredColumn};
 use crate::fetch::BATCH_ROWS;
 use crate::population::PopulationFile;
 
-/// The columns of a sample of which none were named: those of the codebook, or where the files are
-/// cleaned those that the cleaning settings keep and add. No file is opened for it.
+/// The columns of a sample of which none were named: those of the codebook that conversion
+/// keeps, or where the files are cleaned those that the cleaning settings keep and add. No file is opened for it.
 pub(crate) fn all_columns(
     session: &Session,
     dataset: Dataset,
     files: &[PopulationFile],
 ) -> Vec<DeclaredColumn> {
-    if files.iter().any(|file| file.cleaned) {
+    let mut columns = if files.iter().any(|file| file.cleaned) {
         columns::of_cleaned(dataset, &session.settings.clean(dataset))
     } else {
         columns::declared(dataset)
-    }
+    };
+    let dropped = session.settings.convert.of(dataset).dropped_columns(dataset);
+    columns.retain(|column| !dropped.contains(&column.name));
+    columns
 }
 
 /// Writes the batches that `produce` hands on to a file that appears when all went well. Its bytes

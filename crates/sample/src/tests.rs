@@ -600,6 +600,8 @@ fn files_that_the_ledger_knows_are_opened_only_for_their_rows() {
             footer_start: 0,
             key_ranges: std::collections::BTreeMap::new(),
             counts: std::collections::BTreeMap::new(),
+            records: None,
+            rejects: None,
             parts: Vec::new(),
             finished_ns: 0,
             tool: String::new(),

@@ -41,6 +41,17 @@ impl From<ExitStatus> for ExitCode {
     }
 }
 
+/// An error with all that caused it, on one line.
+pub fn describe(error: &(dyn std::error::Error + 'static)) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(source) = cause {
+        text = format!("{text}: {source}");
+        cause = source.source();
+    }
+    text
+}
+
 /// Why a run stopped before its end.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {

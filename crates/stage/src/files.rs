@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use catalog::ledger::{Record, StageName};
 use catalog::{
-    AggregatePeriod, Dataset, DateRange, Directory, FeedChoice, Layout, ParquetName, marks,
+    AggregatePeriod, Dataset, DateRange, Directory, FeedChoice, Layout, ParquetName, Period, marks,
 };
 use io_budget::parquet::{ParquetFile, Want};
 use io_budget::{Budget, Stat};
@@ -85,7 +85,9 @@ impl DataSource {
         match self.directory {
             Directory::Cleaned => "gdelt-clean",
             Directory::Aggregated(_) => "gdelt-aggregate",
-            Directory::Raw | Directory::Converted | Directory::Catalog => "gdelt-convert",
+            Directory::Raw | Directory::Converted | Directory::Hive | Directory::Catalog => {
+                "gdelt-convert"
+            }
         }
     }
 
@@ -107,12 +109,27 @@ impl DataSource {
             message,
             hint: format!("run {} for {dataset} first, or choose another --source", self.made_by()),
         };
-        let mut files = match list_parquet(&session.budget, dataset, &directory) {
+        let hive = self.directory == Directory::Converted
+            && dataset == Dataset::Events
+            && session.settings.convert.hive;
+        let listed = list_parquet(&session.budget, dataset, &directory, Nesting::of(dataset));
+        let mut files = match listed {
+            Err(Error::Io(error)) if error.is_not_found() && hive => Vec::new(),
             Err(Error::Io(error)) if error.is_not_found() => {
                 return Err(missing(format!("{} does not exist", directory.display())));
             }
             listed => listed?,
         };
+        if hive {
+            // What was made of years and months before the setting was given would count twice.
+            files.retain(|file| matches!(file.name.period, Period::Day(_)));
+            let hive = layout.directory(dataset, Directory::Hive);
+            match list_parquet(&session.budget, dataset, &hive, Nesting::ByPeriod) {
+                Err(Error::Io(error)) if error.is_not_found() => {}
+                listed => files.extend(listed?),
+            }
+            files.sort_by_key(|file| file.name);
+        }
         retain(&mut files, session.settings.feed, session.range);
         if files.is_empty() {
             let directory = directory.display();
@@ -121,6 +138,13 @@ impl DataSource {
             )));
         }
         let mut known = session.ledger(layout, dataset).load(self.stage, session.range)?.records;
+        // The records of the other layout are of no interest.
+        known.retain(|output, record| {
+            dataset != Dataset::Events
+                || matches!(record.period, Period::Day(_))
+                || self.directory != Directory::Converted
+                || output.contains('/') == hive
+        });
         for file in &mut files {
             let record = known.remove(&file.relative);
             file.record = record.filter(|record| {
@@ -213,6 +237,22 @@ fn retain(files: &mut Vec<DataFile>, feed: FeedChoice, range: DateRange) {
     files.retain(|file| feed.includes(file.name.feed) && range.overlaps(file.name.period));
 }
 
+/// How the files of a data directory stand in it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Nesting {
+    /// In the directory itself.
+    Flat,
+    /// In directories named by period, as in `Year=1979`.
+    ByPeriod,
+}
+
+impl Nesting {
+    /// How the files of a dataset stand unless a setting has it otherwise.
+    pub fn of(dataset: Dataset) -> Self {
+        if dataset == Dataset::EventsReduced { Self::ByPeriod } else { Self::Flat }
+    }
+}
+
 /// Lists the Parquet files of a dataset in a data directory, in order of time. Names that are not
 /// of the dataset are left out.
 ///
@@ -223,20 +263,30 @@ pub fn list_parquet(
     budget: &Budget,
     dataset: Dataset,
     directory: &Path,
+    nesting: Nesting,
 ) -> Result<Vec<DataFile>, Error> {
     let mut files = Vec::new();
-    if dataset == Dataset::EventsReduced {
-        // Its years stand in directories of their own.
-        for year in budget.list_directories(directory)? {
-            if year.starts_with("Year=") {
+    match nesting {
+        Nesting::Flat => list_into(budget, dataset, directory, "", &mut files)?,
+        Nesting::ByPeriod => {
+            // A year, and in it a month.
+            for year in periods_in(budget, directory)? {
                 list_into(budget, dataset, directory, &format!("{year}/"), &mut files)?;
+                for month in periods_in(budget, &directory.join(&year))? {
+                    list_into(budget, dataset, directory, &format!("{year}/{month}/"), &mut files)?;
+                }
             }
         }
-    } else {
-        list_into(budget, dataset, directory, "", &mut files)?;
     }
     files.sort_by_key(|file| file.name);
     Ok(files)
+}
+
+/// The directories that are named by a period.
+fn periods_in(budget: &Budget, directory: &Path) -> Result<Vec<String>, Error> {
+    let mut names = budget.list_directories(directory)?;
+    names.retain(|name| name.contains('='));
+    Ok(names)
 }
 
 fn list_into(

@@ -11,9 +11,10 @@
 //! | [`Codec`] | how their pages are compressed |
 //! | [`work`] | tasks from inputs to outputs: what is left to do, doing it, recording it |
 //! | [`pool`] | a pool of named threads that gives results in order |
+//! | [`print()`] | what a user asked for, on stdout |
 //! | [`Printer`] | the one voice on stderr, and the progress bar |
 //! | [`Summary`] | what a run did, for people and for scripts |
-//! | [`Error`], [`ExitStatus`] | why a run stopped, and the exit codes |
+//! | [`Error`], [`ExitStatus`], [`describe`] | why a run stopped, and the exit codes |
 //!
 //! It knows datasets and the ledger through `catalog`, and nothing of what a stage does to rows.
 
@@ -34,7 +35,7 @@ pub mod work;
 
 pub use codec::Codec;
 pub use cpus::Cpus;
-pub use error::{Error, ExitStatus};
+pub use error::{Error, ExitStatus, describe};
 pub use interrupt::Interrupt;
 pub use printer::{Bar, Printer};
 pub use session::{Session, main, print};

@@ -53,14 +53,7 @@ impl Printer {
 
     /// Why something failed, with what caused it and what to do.
     pub fn error(&self, error: &(dyn std::error::Error + 'static), hint: Option<&str>) {
-        let mut message = error.to_string();
-        let mut cause = error.source();
-        while let Some(source) = cause {
-            message.push_str(": ");
-            message.push_str(&source.to_string());
-            cause = source.source();
-        }
-        self.print("error: ", ERROR, &message);
+        self.print("error: ", ERROR, &crate::describe(error));
         if let Some(hint) = hint {
             self.print("hint: ", HINT, &hint);
         }

@@ -49,12 +49,12 @@ impl Session {
     pub fn start(
         common: &CommonArgs,
         files: Option<&FileArgs>,
-        extra: &[(&'static str, Value)],
+        extra: &[(String, Value)],
     ) -> Result<Self, Error> {
         let started = Instant::now();
-        let mut flags = common.settings();
+        let mut flags: Vec<(&str, Value)> = common.settings();
         flags.extend(files.map(FileArgs::settings).unwrap_or_default());
-        flags.extend_from_slice(extra);
+        flags.extend(extra.iter().map(|(key, value)| (key.as_str(), value.clone())));
         let settings = Settings::load(common.config.as_deref(), &flags)?;
         if let Some(files) = files
             && !files.names_files()

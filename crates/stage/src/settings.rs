@@ -2,6 +2,8 @@
 //! `GDELT_MILL_*` < flags. One file holds the settings of all stages; a key that no stage knows is
 //! an error that names the file and the key.
 
+mod convert;
+
 use std::collections::BTreeMap;
 use std::num::{NonZeroU64, NonZeroUsize};
 use std::path::{Path, PathBuf};
@@ -14,7 +16,8 @@ use figment::{Figment, Source};
 use io_budget::{Limit, Options, Sharing, StorageClass};
 use serde::{Deserialize, Serialize};
 
-use crate::Codec;
+pub use convert::{ConvertSettings, DatasetConversion};
+pub use figment::value::Value;
 
 /// Settings of the whole machine.
 pub const SITE_FILE: &str = "/etc/gdelt-mill.toml";
@@ -217,6 +220,8 @@ pub struct DirectorySettings {
     pub raw: Option<PathBuf>,
     /// Parquet, a file per zip.
     pub converted: Option<PathBuf>,
+    /// Parquet of yearly and monthly events, in directories named by year and month.
+    pub hive: Option<PathBuf>,
     /// Repaired Parquet.
     pub cleaned: Option<PathBuf>,
     /// Parquet of days.
@@ -230,51 +235,18 @@ pub struct DirectorySettings {
 }
 
 impl DirectorySettings {
-    fn named(&self) -> [(Directory, Option<&PathBuf>); 7] {
+    fn named(&self) -> [(Directory, Option<&PathBuf>); 8] {
         use AggregatePeriod::{Day, Month, Year};
         [
             (Directory::Raw, self.raw.as_ref()),
             (Directory::Converted, self.converted.as_ref()),
+            (Directory::Hive, self.hive.as_ref()),
             (Directory::Cleaned, self.cleaned.as_ref()),
             (Directory::Aggregated(Day), self.aggregated_day.as_ref()),
             (Directory::Aggregated(Month), self.aggregated_month.as_ref()),
             (Directory::Aggregated(Year), self.aggregated_year.as_ref()),
             (Directory::Catalog, self.catalog.as_ref()),
         ]
-    }
-}
-
-/// Settings of `gdelt-convert`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct ConvertSettings {
-    /// The largest share of a file's records that may be rejected, from 0 to 1; above it the file
-    /// fails.
-    pub max_rejects: f64,
-    /// Settings by dataset.
-    pub datasets: BTreeMap<Dataset, DatasetConversion>,
-}
-
-/// Settings of `gdelt-convert` for one dataset.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct DatasetConversion {
-    /// How pages are compressed.
-    pub codec: Codec,
-    /// Rows of a row group; unset means what suits the dataset.
-    pub row_group_rows: Option<NonZeroUsize>,
-}
-
-impl ConvertSettings {
-    /// The settings of a dataset.
-    pub fn of(&self, dataset: Dataset) -> DatasetConversion {
-        self.datasets.get(&dataset).copied().unwrap_or_default()
-    }
-}
-
-impl Default for ConvertSettings {
-    fn default() -> Self {
-        Self { max_rejects: 0.01, datasets: BTreeMap::new() }
     }
 }
 
@@ -298,10 +270,7 @@ impl Settings {
     /// # Errors
     ///
     /// [`SettingsError`] when a file cannot be read or a value is wrong.
-    pub fn load(
-        config: Option<&Path>,
-        flags: &[(&str, figment::value::Value)],
-    ) -> Result<Self, SettingsError> {
+    pub fn load(config: Option<&Path>, flags: &[(&str, Value)]) -> Result<Self, SettingsError> {
         let mut figment = Figment::from(Serialized::defaults(Self::default()));
         let site = Path::new(SITE_FILE);
         if is_file(site)? {
@@ -322,10 +291,7 @@ impl Settings {
     }
 
     fn validated(self) -> Result<Self, SettingsError> {
-        if !(0.0..=1.0).contains(&self.convert.max_rejects) {
-            let problem = format!("{} is not a share from 0 to 1", self.convert.max_rejects);
-            return Err(SettingsError::value("convert.max_rejects", &problem));
-        }
+        self.convert.check()?;
         if let Some(relative) = self.io.class.keys().find(|directory| directory.is_relative()) {
             let problem = format!("`{}` is no absolute path", relative.display());
             return Err(SettingsError::value("io.class", &problem));
@@ -363,6 +329,14 @@ impl Settings {
             }
         }
         Some(layout)
+    }
+
+    /// The columns of cleaned files, in their order there: those that conversion and cleaning keep.
+    pub fn cleaned_columns(&self, dataset: Dataset) -> Vec<Column> {
+        let converted = self.convert.of(dataset);
+        let mut columns = self.clean(dataset).output_columns(dataset);
+        columns.retain(|column| DATE_ORIGINALS.contains(column) || converted.keeps(column));
+        columns
     }
 
     /// The settings of `gdelt-clean` for a dataset.
@@ -465,7 +439,7 @@ mod tests {
     use super::*;
 
     /// Loads settings as if `toml` stood in the file named on the command line.
-    fn load(toml: &str, flags: &[(&str, figment::value::Value)]) -> Result<Settings, String> {
+    fn load(toml: &str, flags: &[(&str, Value)]) -> Result<Settings, String> {
         use std::io::Write as _;
         let mut file = tempfile::Builder::new().suffix("mill.toml").tempfile().unwrap();
         file.write_all(toml.as_bytes()).unwrap();
@@ -508,13 +482,18 @@ mod tests {
             ("root = ''", ["settings", "root", "empty"]),
             ("jobs = 100000", ["jobs", "100000", "1024"]),
             ("[convert]\nmax_rejects = 1.5", ["convert.max_rejects", "1.5", "share"]),
+            ("[convert]\nmax_expansion = 0", ["mill.toml", "convert.max_expansion", "nonzero"]),
             (
                 "[convert.datasets.events]\ncodec = 'gzip'",
                 ["mill.toml", "convert.datasets.events.codec", "`gzip` is no codec"],
             ),
             (
-                "[convert.datasets.events]\nrow_group_rows = 0",
-                ["mill.toml", "convert.datasets.events.row_group_rows", "nonzero"],
+                "[convert.datasets.gkg-v2]\ncolumns = ['GCAM']",
+                ["convert.datasets.gkg-v2.columns", "`GCAM`", "no column of gkg-v2"],
+            ),
+            (
+                "[convert.datasets.events-reduced]\ncolumns = ['Source']",
+                ["convert.datasets.events-reduced", "`Date`", "left out"],
             ),
             ("[clean.events]\nrequire = ['Dya']", ["clean.events", "`Dya`", "no column"]),
         ] {

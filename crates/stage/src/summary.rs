@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
+use catalog::ledger::{Damage, Outcome};
 use io_budget::{IoReport, LaneReport, StorageReport};
 use serde::{Deserialize, Serialize};
 
@@ -37,6 +38,9 @@ pub struct Summary {
     pub counts: BTreeMap<String, u64>,
     /// What failed, in order.
     pub failures: Vec<Failure>,
+    /// Files that stand in the place of those that GDELT never published.
+    #[serde(default)]
+    pub known_absent: Vec<PathBuf>,
     /// Where the results are.
     pub outputs: Vec<PathBuf>,
     /// What was asked of the storage.
@@ -56,6 +60,18 @@ pub struct FileCounts {
     pub empty: u64,
     /// Not made; [`Summary::failures`] says why.
     pub failed: u64,
+    /// Of those that failed, with a damaged source.
+    #[serde(default)]
+    pub damaged: u64,
+    /// Of those that failed, with a source that would be larger, unpacked, than allowed.
+    #[serde(default)]
+    pub too_large: u64,
+    /// Not made since GDELT never published the source, and what stands in its place is none.
+    #[serde(default)]
+    pub known_absent: u64,
+    /// Sources deleted, since all that they hold stands in recorded outputs.
+    #[serde(default)]
+    pub sources_deleted: u64,
     /// Inputs that are not for this stage.
     pub ignored: u64,
 }
@@ -63,7 +79,7 @@ pub struct FileCounts {
 /// Rows, over the outputs made in this run.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RowCounts {
-    /// Records of the inputs.
+    /// Records of the inputs, blank lines included.
     pub read: u64,
     /// Rows of the outputs.
     pub written: u64,
@@ -78,14 +94,54 @@ pub struct RowCounts {
 pub struct Failure {
     /// The file.
     pub file: PathBuf,
+    /// How the work on it ended, as the ledger has it: `failed`, `damaged` or `too-large`.
+    #[serde(default)]
+    pub status: String,
+    /// In which way it is damaged.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub damage: Option<Damage>,
     /// Why it failed, and what to do.
     pub reason: String,
+}
+
+impl Failure {
+    /// A file that failed for a reason that is no status of its own.
+    pub fn new(file: PathBuf, reason: String) -> Self {
+        Self::of(file, &Outcome::Failed(reason))
+    }
+
+    fn of(file: PathBuf, outcome: &Outcome) -> Self {
+        let damage = match outcome {
+            Outcome::Damaged { kind, .. } => Some(*kind),
+            _ => None,
+        };
+        let reason = outcome.reason().unwrap_or_default().to_owned();
+        Self { file, status: outcome.name().to_owned(), damage, reason }
+    }
 }
 
 impl Summary {
     /// An empty summary of a stage.
     pub fn new(stage: &str) -> Self {
         Self { stage: stage.to_owned(), version: crate::VERSION.to_owned(), ..Self::default() }
+    }
+
+    /// Notes a file of which nothing was made.
+    pub(crate) fn refuse(&mut self, file: PathBuf, outcome: &Outcome) {
+        let files = &mut self.files;
+        match outcome {
+            Outcome::Done | Outcome::Empty => return,
+            Outcome::KnownAbsent(_) => {
+                files.known_absent += 1;
+                self.known_absent.push(file);
+                return;
+            }
+            Outcome::Damaged { .. } => files.damaged += 1,
+            Outcome::TooLarge(_) => files.too_large += 1,
+            Outcome::Failed(_) => {}
+        }
+        files.failed += 1;
+        self.failures.push(Failure::of(file, outcome));
     }
 
     /// Completes the summary, prints it, and returns how the process ends: with failed files if
@@ -104,6 +160,13 @@ impl Summary {
         self.io = session.budget.report();
         for failure in &self.failures {
             session.printer.warn(format!("{}: {}", failure.file.display(), failure.reason));
+        }
+        if let Some(first) = self.known_absent.first() {
+            session.printer.warn(format!(
+                "{} in the place of files that GDELT never published, such as {}: remove them",
+                plural(self.files.known_absent, "file"),
+                first.display()
+            ));
         }
         for reason in session.budget.not_shared() {
             session.printer.warn(format!("other processes do not share these limits: {reason}"));
@@ -126,7 +189,11 @@ impl Summary {
         for (count, name) in [
             (files.up_to_date, "up to date"),
             (files.empty, "empty upstream"),
+            (files.known_absent, "known absent"),
             (files.failed, "failed"),
+            (files.damaged, "of these damaged"),
+            (files.too_large, "of these too large"),
+            (files.sources_deleted, "sources deleted"),
             (files.ignored, "other files ignored"),
         ] {
             if count > 0 {

@@ -3,16 +3,12 @@
 use std::collections::HashMap;
 use std::io::{Read as _, Write as _};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use io_budget::{Budget, Entry, Writer, WriterState};
+use io_budget::{Budget, Entry, Writer};
 
 use super::segment::{CLOSED_SUFFIX, MERGED_SUFFIX, OPEN_SUFFIX, line};
 use super::{Error, FORMAT, MERGE_AT, Record};
 use crate::DateRange;
-
-/// An open segment of another host counts after this: its writer cannot be seen from here.
-const ABANDONED_AFTER: Duration = Duration::from_hours(7 * 24);
 
 /// A merged segment's text may be this much larger than its compressed bytes; more is no ledger.
 const EXPANSION: u64 = 1_000;
@@ -170,16 +166,8 @@ fn tidy_month(budget: &Budget, directory: &Path) -> Result<(), Error> {
 
 fn is_gone(writer: &str, entry: &Entry) -> bool {
     // A name ends with a dot for the parser, which reads the front of a longer name.
-    match Writer::parse_prefix(&format!("{writer}.")).map(|(writer, _)| writer.state()) {
-        Some(WriterState::Alive) => false,
-        Some(WriterState::Dead) => true,
-        Some(WriterState::Elsewhere) | None => {
-            let modified = Duration::from_nanos(u64::try_from(entry.stat.modified_ns).unwrap_or(0));
-            SystemTime::now()
-                .duration_since(UNIX_EPOCH)
-                .is_ok_and(|now| now.saturating_sub(modified) > ABANDONED_AFTER)
-        }
-    }
+    let writer = Writer::parse_prefix(&format!("{writer}.")).map(|(writer, _)| writer);
+    writer.map_or_else(|| entry.stat.is_abandoned(), |writer| writer.is_gone(entry.stat))
 }
 
 fn decompress(path: &Path, bytes: &[u8]) -> Result<Vec<u8>, Error> {
@@ -237,6 +225,8 @@ mod tests {
             footer_start: 1,
             key_ranges: BTreeMap::from([(String::from("GlobalEventID"), (1, 2))]),
             counts: BTreeMap::new(),
+            records: None,
+            rejects: None,
             parts: Vec::new(),
             finished_ns,
             tool: String::from("0"),

@@ -62,6 +62,11 @@ impl Segment {
         Ok(())
     }
 
+    fn sync(&mut self) -> Result<(), Error> {
+        self.write()?;
+        Ok(self.file.sync()?)
+    }
+
     fn close(mut self) -> Result<(), Error> {
         self.write()?;
         Ok(self.file.close_as(&self.closed_path)?)
@@ -96,6 +101,16 @@ impl LedgerWriter {
             Some(segment) => segment.append(&line),
             None => Ok(()),
         }
+    }
+
+    /// Writes and syncs what has been recorded so far: it outlives this process and its host.
+    ///
+    /// # Errors
+    ///
+    /// [`Error`] when a segment cannot be written or synced.
+    pub fn sync(&self) -> Result<(), Error> {
+        let mut segments = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        segments.by_month.values_mut().try_for_each(Segment::sync)
     }
 
     /// Closes all segments, so that they count for other processes.

@@ -1,21 +1,30 @@
 //! Tasks from inputs to an output: what is left to do, doing it on three pools (reading, making,
 //! writing), recording it.
 
+mod left;
+mod recording;
+mod spent;
+
 use std::collections::{BTreeMap, HashMap};
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::thread;
-use std::time::{SystemTime, UNIX_EPOCH};
 
-use catalog::ledger::{FORMAT, LedgerWriter, Outcome, Record, Source, StageName};
-use catalog::{Dataset, Directory, Feed, Layout, Period};
-use io_budget::{Budget, Published, StagedFile, Stat};
+use catalog::ledger::{Outcome, RecordCounts, StageName};
+use catalog::{Dataset, Feed, Period};
+use io_budget::{Published, StagedFile, Stat};
 use parquet::errors::ParquetError;
 
 use crate::cli::FileArgs;
 use crate::pool::{self, Threads, Window};
-use crate::{Error, Failure, Session, Summary};
+use crate::{Error, Session, Summary};
+use left::left_to_do;
+use recording::Ledgers;
+use spent::Spent;
+
+pub use recording::is_recorded;
+pub use spent::{Deletion, Loss};
 
 /// Inputs that are read and wait for a worker, at most.
 const READ_AHEAD: usize = 4;
@@ -48,6 +57,8 @@ pub struct Task {
     pub output: String,
     /// Digest of the settings that shape the output.
     pub fingerprint: String,
+    /// The segment of rejects that the ledger names for the output as it was made before.
+    pub replaces_rejects: Option<String>,
 }
 
 impl Task {
@@ -108,14 +119,59 @@ pub struct Tally {
     pub rows_by_input: Vec<u64>,
     /// Records read from the inputs.
     pub rows_read: u64,
-    /// Records rejected.
-    pub rejected: u64,
-    /// Blank lines.
-    pub blank: u64,
+    /// What became of the records of a raw file.
+    pub records: Option<RecordCounts>,
+    /// The segment of rejects that holds examples of what was rejected.
+    pub rejects: Option<String>,
     /// Whether the output has no rows because its source is empty upstream.
     pub is_empty_upstream: bool,
     /// Everything unusual, by name.
     pub counts: BTreeMap<String, u64>,
+}
+
+/// Work that ended with nothing to publish, and its status.
+#[derive(Debug, Clone)]
+pub struct Refused {
+    /// How it ended.
+    pub outcome: Outcome,
+    /// What became of the records, as far as they were read.
+    pub records: Option<RecordCounts>,
+    /// The segment of rejects that holds examples of what was rejected.
+    pub rejects: Option<String>,
+}
+
+/// What became of a task.
+#[derive(Debug)]
+pub enum Product {
+    /// An output to publish.
+    Made(Made),
+    /// Nothing to publish.
+    Refused(Refused),
+}
+
+impl From<Made> for Product {
+    fn from(made: Made) -> Self {
+        Self::Made(made)
+    }
+}
+
+/// Why no output has appeared.
+#[derive(Debug)]
+enum NotMade {
+    Refused(Refused),
+    Stop(Error),
+}
+
+impl From<TaskError> for NotMade {
+    fn from(error: TaskError) -> Self {
+        match error {
+            TaskError::Failed(reason) => {
+                let outcome = Outcome::Failed(reason);
+                Self::Refused(Refused { outcome, records: None, rejects: None })
+            }
+            TaskError::Stop(error) => Self::Stop(error),
+        }
+    }
 }
 
 /// An output that has appeared.
@@ -164,13 +220,7 @@ pub enum TaskError {
 impl TaskError {
     /// A failure to read an input: the next one may do better.
     pub fn reading(error: &(dyn std::error::Error + 'static)) -> Self {
-        let mut reason = error.to_string();
-        let mut cause = error.source();
-        while let Some(source) = cause {
-            reason = format!("{reason}: {source}");
-            cause = source.source();
-        }
-        Self::Failed(reason)
+        Self::Failed(crate::describe(error))
     }
 
     /// A failure of a Parquet writer: of the storage below it, or of the rows it was given.
@@ -194,7 +244,7 @@ impl From<Error> for TaskError {
 }
 
 /// How tasks are run.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub struct Options {
     /// Make again what is up to date.
     pub force: bool,
@@ -202,6 +252,8 @@ pub struct Options {
     pub named: bool,
     /// Worker threads.
     pub jobs: NonZeroUsize,
+    /// Whether sources are deleted once their outputs are recorded.
+    pub deletion: Option<Deletion>,
 }
 
 impl Options {
@@ -210,7 +262,7 @@ impl Options {
         let named = arguments.names_files();
         let jobs =
             if named { session.settings.jobs.unwrap_or(NonZeroUsize::MIN) } else { session.jobs() };
-        Self { force: arguments.force, named, jobs }
+        Self { force: arguments.force, named, jobs, deletion: None }
     }
 }
 
@@ -221,23 +273,24 @@ impl Options {
 /// # Errors
 ///
 /// [`Error`] when the run stops. Failed tasks do not stop it: they are in the summary.
-pub fn run<T: Send>(
+pub fn run<T: Send, P: Into<Product>>(
     session: &Session,
     stage: StageName,
     tasks: Vec<Task>,
-    options: Options,
+    options: &Options,
     summary: &mut Summary,
     read: impl Fn(&Task) -> Result<T, TaskError> + Send + Sync,
-    produce: impl Fn(&Task, T, Crew<'_>) -> Result<Made, TaskError> + Send + Sync,
+    produce: impl Fn(&Task, T, Crew<'_>) -> Result<P, TaskError> + Send + Sync,
 ) -> Result<(), Error> {
     refuse_one_output_of_two(&tasks)?;
     refuse_input_as_output(&tasks)?;
     summary.files.planned += tasks.len() as u64;
     let layout = session.settings.layout();
+    let mut spent = options.deletion.as_ref().map(|deletion| Spent::new(session, deletion));
     let tasks = if options.named {
         tasks
     } else {
-        left_to_do(session, stage, tasks, options.force, summary)?
+        left_to_do(session, stage, tasks, options.force, spent.as_mut(), summary)?
     };
     if session.dry_run {
         summary.files.made += tasks.len() as u64;
@@ -246,7 +299,9 @@ pub fn run<T: Send>(
         }
         return Ok(());
     }
-    let Some(first) = tasks.first() else { return Ok(()) };
+    let Some(first) = tasks.first() else {
+        return spent.map_or(Ok(()), |spent| spent.finish(summary));
+    };
     let threads = PoolThreads::of(session, first, options.jobs);
     let ledgers = Ledgers::new(session, layout.as_ref(), stage, &tasks)?;
     let bar = session.printer.start_bar(tasks.len() as u64, "files");
@@ -261,10 +316,10 @@ pub fn run<T: Send>(
         let produce_output = |(task, input): (Task, Result<T, TaskError>)| {
             let made = input.and_then(|input| go_on().and_then(|()| produce(&task, input, crew)));
             left.fetch_sub(1, Relaxed);
-            (task, made)
+            (task, made.map(P::into))
         };
-        let publish_output = |(task, made): (Task, Result<Made, TaskError>)| {
-            let finished = made.and_then(publish);
+        let publish_output = |(task, made): (Task, Result<Product, TaskError>)| {
+            let finished = made.map_err(NotMade::from).and_then(publish);
             let recorded = ledgers.record(&task, &finished);
             (task, finished, recorded)
         };
@@ -274,16 +329,24 @@ pub fn run<T: Send>(
         let written =
             pool::map(scope, threads.write, made, |(task, _)| task.input_bytes(), publish_output);
         for (task, finished, recorded) in written {
-            recorded?;
+            let records = recorded?;
             bar.advance(1);
             note(session, &task, finished, summary)?;
+            if let (Some(spent), Some((whole, parts))) = (&mut spent, records.split_last()) {
+                spent.add(&task, whole, parts.iter());
+                if spent.is_much() {
+                    ledgers.sync()?;
+                    spent.delete(summary)?;
+                }
+            }
         }
         Ok(())
     });
     drop(bar);
     let closed = ledgers.close();
     outcome?;
-    closed
+    closed?;
+    spent.map_or(Ok(()), |spent| spent.finish(summary))
 }
 
 /// The pools of a run.
@@ -310,7 +373,11 @@ impl PoolThreads {
 }
 
 /// Makes the files of an output appear.
-fn publish(made: Made) -> Result<Finished, TaskError> {
+fn publish(product: Product) -> Result<Finished, NotMade> {
+    let made = match product {
+        Product::Made(made) => made,
+        Product::Refused(refused) => return Err(NotMade::Refused(refused)),
+    };
     let publish = |file: MadeFile| {
         let published = file.staged.publish().map_err(TaskError::writing)?;
         Ok::<_, TaskError>((published, file.facts))
@@ -322,7 +389,7 @@ fn publish(made: Made) -> Result<Finished, TaskError> {
 fn note(
     session: &Session,
     task: &Task,
-    outcome: Result<Finished, TaskError>,
+    outcome: Result<Finished, NotMade>,
     summary: &mut Summary,
 ) -> Result<(), Error> {
     match outcome {
@@ -338,8 +405,9 @@ fn note(
             summary.files.empty += u64::from(tally.is_empty_upstream);
             summary.rows.read += tally.rows_read;
             summary.rows.written += rows;
-            summary.rows.rejected += tally.rejected;
-            summary.rows.blank += tally.blank;
+            let records = tally.records.unwrap_or_default();
+            summary.rows.rejected += records.rejected;
+            summary.rows.blank += records.blank;
             summary.input_bytes += task.input_bytes();
             summary.output_bytes += size;
             for (name, count) in tally.counts {
@@ -349,11 +417,8 @@ fn note(
                 summary.outputs.push(task.directory.clone());
             }
         }
-        Err(TaskError::Failed(reason)) => {
-            summary.files.failed += 1;
-            summary.failures.push(Failure { file: task.subject(), reason });
-        }
-        Err(TaskError::Stop(error)) => return Err(error),
+        Err(NotMade::Refused(refused)) => summary.refuse(task.subject(), &refused.outcome),
+        Err(NotMade::Stop(error)) => return Err(error),
     }
     Ok(())
 }
@@ -385,261 +450,6 @@ fn refuse_input_as_output(tasks: &[Task]) -> Result<(), Error> {
         }
     }
     Ok(())
-}
-
-/// The tasks whose output is not there as the ledger has it, or was made of other inputs or with
-/// other settings.
-fn left_to_do(
-    session: &Session,
-    stage: StageName,
-    tasks: Vec<Task>,
-    force: bool,
-    summary: &mut Summary,
-) -> Result<Vec<Task>, Error> {
-    let layout = session.layout()?;
-    let mut by_dataset: BTreeMap<Dataset, Vec<Task>> = BTreeMap::new();
-    for task in tasks {
-        by_dataset.entry(task.dataset).or_default().push(task);
-    }
-    let mut left = Vec::new();
-    for (dataset, tasks) in by_dataset {
-        let Some(first) = tasks.first() else { continue };
-        let directory = first.directory.clone();
-        let present = present_outputs(&session.budget, dataset, &directory)?;
-        let loaded = session.ledger(&layout, dataset).load(stage, session.range)?;
-        for line in &loaded.unreadable {
-            session.printer.warn(format!(
-                "{}: line {} is no ledger record and is passed over",
-                line.path.display(),
-                line.line
-            ));
-        }
-        if !session.dry_run {
-            loaded.tidy(&session.budget)?;
-            let swept = session.budget.sweep(&directory)?;
-            if swept > 0 {
-                session.printer.info(format!("removed {swept} unfinished files of dead processes"));
-            }
-        }
-        for task in tasks {
-            match State::of(&task, &loaded.records, &present, force) {
-                State::UpToDate => summary.files.up_to_date += 1,
-                State::ToMake(why) => {
-                    session.printer.detail(format!("{}: {why}", task.output));
-                    left.push(task);
-                }
-                State::SourceGone(name) => {
-                    let reason = format!(
-                        "{name}, of which it was made, is gone: make that again, or give --force \
-                         to make this without it"
-                    );
-                    summary.files.failed += 1;
-                    summary.failures.push(Failure { file: task.output_path(), reason });
-                }
-            }
-        }
-    }
-    Ok(left)
-}
-
-/// What is to be done about an output.
-enum State {
-    UpToDate,
-    /// It has to be made, for this reason.
-    ToMake(&'static str),
-    /// It stands as it was made, of a file that is gone: made again it would have fewer rows.
-    SourceGone(String),
-}
-
-impl State {
-    fn of(
-        task: &Task,
-        records: &HashMap<String, Record>,
-        present: &HashMap<String, Stat>,
-        force: bool,
-    ) -> Self {
-        let Some(record) = records.get(&task.output) else { return Self::ToMake("not made yet") };
-        let is_same = |(source, input): (&Source, &Input)| {
-            source.name == input.name
-                && source.size == input.stat.size
-                && source.modified_ns == input.stat.modified_ns
-        };
-        let is_as_made = |output: &String| {
-            let (record, stat) = (records.get(output)?, present.get(output)?);
-            Some((stat.size, stat.modified_ns) == (record.size, record.modified_ns))
-        };
-        let outputs = if record.parts.is_empty() {
-            std::slice::from_ref(&record.output)
-        } else {
-            &record.parts
-        };
-        let as_made: Vec<_> = outputs.iter().map(is_as_made).collect();
-        if force {
-            Self::ToMake("made again as asked")
-        } else if !record.is_published() {
-            Self::ToMake("failed before")
-        } else if as_made.contains(&None) {
-            Self::ToMake("the output is gone")
-        } else if as_made.contains(&Some(false)) {
-            Self::ToMake("the output is not as it was made")
-        } else if record.fingerprint != task.fingerprint {
-            Self::ToMake("the settings have changed")
-        } else if let Some(gone) = gone_source(record, task) {
-            Self::SourceGone(gone.to_owned())
-        } else if record.sources.len() != task.inputs.len()
-            || !record.sources.iter().zip(&task.inputs).all(is_same)
-        {
-            Self::ToMake("the inputs have changed")
-        } else {
-            Self::UpToDate
-        }
-    }
-}
-
-/// A recorded source that is not among the inputs, where these have become fewer. One that was
-/// replaced under another name leaves as many.
-fn gone_source<'a>(record: &'a Record, task: &Task) -> Option<&'a str> {
-    let is_gone = |source: &&Source| task.inputs.iter().all(|input| input.name != source.name);
-    let gone = record.sources.iter().find(is_gone)?;
-    (record.sources.len() > task.inputs.len()).then_some(gone.name.as_str())
-}
-
-fn present_outputs(
-    budget: &Budget,
-    dataset: Dataset,
-    directory: &Path,
-) -> Result<HashMap<String, Stat>, Error> {
-    match crate::files::list_parquet(budget, dataset, directory) {
-        Ok(files) => Ok(files.into_iter().map(|file| (file.relative, file.stat)).collect()),
-        Err(Error::Io(error)) if error.is_not_found() => Ok(HashMap::new()),
-        Err(error) => Err(error),
-    }
-}
-
-/// Where the outputs of a stage stand.
-fn stage_directory(stage: StageName) -> Directory {
-    match stage {
-        StageName::Convert => Directory::Converted,
-        StageName::Clean => Directory::Cleaned,
-        StageName::Aggregate(period) => Directory::Aggregated(period),
-    }
-}
-
-/// The ledgers of the datasets whose data directories the tasks write to. Outputs that are named
-/// to stand elsewhere are not recorded: nothing would look for them there.
-struct Ledgers {
-    writers: HashMap<Dataset, LedgerWriter>,
-    recorded: HashMap<PathBuf, Dataset>,
-}
-
-impl Ledgers {
-    fn new(
-        session: &Session,
-        layout: Option<&Layout>,
-        stage: StageName,
-        tasks: &[Task],
-    ) -> Result<Self, Error> {
-        let mut ledgers = Self { writers: HashMap::new(), recorded: HashMap::new() };
-        let Some(layout) = layout else { return Ok(ledgers) };
-        for task in tasks {
-            if ledgers.recorded.contains_key(&task.directory) {
-                continue;
-            }
-            let expected = layout.directory(task.dataset, stage_directory(stage));
-            let budget = &session.budget;
-            if task.directory == expected
-                || budget.resolve(&task.directory)? == budget.resolve(&expected)?
-            {
-                let ledger = session.ledger(layout, task.dataset);
-                ledgers.writers.entry(task.dataset).or_insert_with(|| ledger.writer(stage));
-                ledgers.recorded.insert(task.directory.clone(), task.dataset);
-            }
-        }
-        Ok(ledgers)
-    }
-
-    fn record(&self, task: &Task, outcome: &Result<Finished, TaskError>) -> Result<(), Error> {
-        let dataset = self.recorded.get(&task.directory);
-        let Some(writer) = dataset.and_then(|dataset| self.writers.get(dataset)) else {
-            return Ok(());
-        };
-        match outcome {
-            Ok(finished) => {
-                for record in records_of_finished(task, finished) {
-                    writer.append(&record)?;
-                }
-            }
-            Err(TaskError::Failed(reason)) => {
-                writer.append(&record(task, Outcome::Failed(reason.clone()), &[]))?;
-            }
-            Err(TaskError::Stop(_)) => {}
-        }
-        Ok(())
-    }
-
-    fn close(self) -> Result<(), Error> {
-        self.writers.into_values().try_for_each(|writer| Ok(writer.close()?))
-    }
-}
-
-/// The records of an output. Those of its parts stand before that of the whole: a whole that is
-/// recorded is complete.
-fn records_of_finished(task: &Task, finished: &Finished) -> Vec<Record> {
-    let Finished { files, tally } = finished;
-    let outcome = if tally.is_empty_upstream { Outcome::Empty } else { Outcome::Done };
-    let whole = Record {
-        counts: tally.counts.clone(),
-        rows: finished.rows(),
-        size: finished.size(),
-        ..record(task, outcome, &tally.rows_by_input)
-    };
-    let of_file = |whole: &Record, (published, facts): &(Published, FileFacts)| Record {
-        output: facts.output.clone(),
-        rows: facts.rows,
-        size: published.size,
-        modified_ns: published.modified_ns,
-        footer_start: facts.footer_start,
-        key_ranges: facts.key_ranges.clone(),
-        ..whole.clone()
-    };
-    match &files[..] {
-        [file] if file.1.output == task.output => vec![of_file(&whole, file)],
-        parts => {
-            let mut records: Vec<_> = parts.iter().map(|part| of_file(&whole, part)).collect();
-            let parts = parts.iter().map(|(_, facts)| facts.output.clone()).collect();
-            records.push(Record { parts, ..whole });
-            records
-        }
-    }
-}
-
-/// The record of a task, without what there is to say of files.
-fn record(task: &Task, outcome: Outcome, rows_by_input: &[u64]) -> Record {
-    let sources = task.inputs.iter().enumerate().map(|(index, input)| Source {
-        name: input.name.clone(),
-        size: input.stat.size,
-        modified_ns: input.stat.modified_ns,
-        rows: rows_by_input.get(index).copied().unwrap_or(0),
-    });
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos());
-    Record {
-        format: FORMAT,
-        output: task.output.clone(),
-        period: task.period,
-        feed: task.feed,
-        outcome,
-        sources: sources.collect(),
-        fingerprint: task.fingerprint.clone(),
-        rows: 0,
-        size: 0,
-        modified_ns: 0,
-        footer_start: 0,
-        key_ranges: BTreeMap::new(),
-        counts: BTreeMap::new(),
-        finished_ns: i64::try_from(now).unwrap_or(i64::MAX),
-        tool: crate::VERSION.to_owned(),
-        parts: Vec::new(),
-    }
 }
 
 #[cfg(test)]
