@@ -19,7 +19,7 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Task {
-    /// Measure every stage on an emulated slow share, beside other users of it
+    /// Measure the stages, beside gdeltforge and beside other users of a storage
     Bench(bench::Bench),
     /// Make a GDELT archive of any size from the bundled real rows
     MakeArchive(make_archive::MakeArchive),

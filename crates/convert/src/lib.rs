@@ -16,11 +16,15 @@
 
 mod cli;
 mod conversion;
+#[cfg(any(test, fuzzing))]
+#[doc(hidden)]
+pub mod fuzzing;
 mod gaps;
 mod member;
 mod output;
 mod plan;
 mod problem;
+mod reader;
 mod records;
 mod rejects;
 mod table;

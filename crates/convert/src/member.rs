@@ -16,7 +16,7 @@ use crate::problem::Problem;
 
 /// Text up to which a member is unpacked at once, with the faster decoder: more than nearly all
 /// files have.
-const WHOLE_MEMBER_BYTES: u64 = 64 << 20;
+const WHOLE_MEMBER_BYTES: u64 = 16 << 20;
 /// Bytes unpacked at a time beyond that.
 const CHUNK_BYTES: usize = 4 << 20;
 /// A member up to this length may be any number of times its compressed length.
@@ -45,6 +45,15 @@ impl Limits {
     }
 }
 
+/// Some of a text.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Text<'a> {
+    /// All of it.
+    Whole(&'a [u8]),
+    /// What follows the pieces before.
+    Piece(&'a [u8]),
+}
+
 /// A raw file, open: in memory where it is small enough for its storage to be read at once.
 #[derive(Debug)]
 pub(crate) struct RawFile {
@@ -68,12 +77,12 @@ impl RawFile {
         Ok(Self { name: input.name.clone(), data })
     }
 
-    /// Gives the text to `take`, in one or several pieces. An error of `take` ends the reading.
+    /// Gives the text to `take`, whole or in pieces. An error of `take` ends the reading.
     /// Returns the length of the text; only then may anything be made of it.
     pub(crate) fn read_text<E: From<Problem>>(
         self,
         limits: Limits,
-        mut take: impl FnMut(&[u8]) -> Result<(), E>,
+        mut take: impl FnMut(Text<'_>) -> Result<(), E>,
     ) -> Result<u64, E> {
         let zipped = self.name.to_ascii_lowercase().ends_with(".zip");
         match self.data {
@@ -83,20 +92,40 @@ impl RawFile {
             Data::File(file) if !zipped => {
                 stream(FileReader::new(file), Expected::Nothing, &mut take)
             }
-            Data::Memory(bytes) if bytes.is_empty() => Err(Problem::NoBytes.into()),
-            Data::Memory(bytes) => {
-                let member = find_member(Cursor::new(bytes.clone()), &self.name, &bytes, limits)?;
-                read_whole_zip(&bytes, member, &mut take)
-            }
+            Data::Memory(bytes) => read_zip(&bytes, &self.name, limits, &mut take),
             Data::File(file) => {
                 let start = file.read_range(0..16).map_err(Problem::from)?;
-                let mut reader = FileReader::new(file);
-                let member = find_member(&mut reader, &self.name, &start, limits)?;
-                reader.seek(SeekFrom::Start(member.start)).map_err(damaged_data)?;
-                unpack(reader.take(member.compressed), member, &mut take)
+                stream_zip(FileReader::new(file), &start, &self.name, limits, &mut take)
             }
         }
     }
+}
+
+/// Reads the member of a zip that is in memory.
+pub(crate) fn read_zip<E: From<Problem>>(
+    bytes: &Bytes,
+    name: &str,
+    limits: Limits,
+    take: &mut impl FnMut(Text<'_>) -> Result<(), E>,
+) -> Result<u64, E> {
+    if bytes.is_empty() {
+        return Err(Problem::NoBytes.into());
+    }
+    let member = find_member(Cursor::new(bytes.clone()), name, bytes, limits)?;
+    read_member(bytes, member, take)
+}
+
+/// Reads the member of a zip that begins with `start`, some of it at a time.
+pub(crate) fn stream_zip<E: From<Problem>>(
+    mut reader: impl Read + Seek,
+    start: &[u8],
+    name: &str,
+    limits: Limits,
+    take: &mut impl FnMut(Text<'_>) -> Result<(), E>,
+) -> Result<u64, E> {
+    let member = find_member(&mut reader, name, start, limits)?;
+    reader.seek(SeekFrom::Start(member.start)).map_err(damaged_data)?;
+    unpack(reader.take(member.compressed), member, take)
 }
 
 /// Where the one member of a zip stands and what its directory says of it.
@@ -110,12 +139,12 @@ struct Member {
 }
 
 fn find_member(
-    reader: impl Read + Seek,
+    mut reader: impl Read + Seek,
     archive_name: &str,
     start: &[u8],
     limits: Limits,
 ) -> Result<Member, Problem> {
-    let mut archive = ZipArchive::new(reader).map_err(|error| zip_problem(error, start))?;
+    let mut archive = ZipArchive::new(&mut reader).map_err(|error| zip_problem(error, start))?;
     match archive.len() {
         0 => return Err(Problem::NoMembers),
         1 => {}
@@ -137,10 +166,15 @@ fn find_member(
     };
     let (compressed, size) = (member.compressed_size(), member.size());
     limits.check(compressed, size)?;
-    let start = member
-        .data_start()
-        .ok_or_else(|| Problem::Directory("the member's place is not known".into()))?;
-    Ok(Member { start, compressed, size, checksum: member.crc32(), deflated })
+    let (checksum, start) = (member.crc32(), member.data_start());
+    let start =
+        start.ok_or_else(|| Problem::Directory("the member's place is not known".into()))?;
+    drop(member);
+    let length = reader.seek(SeekFrom::End(0)).map_err(damaged_data)?;
+    if start.saturating_add(compressed) > length {
+        return Err(Problem::Directory("the member goes beyond the end".into()));
+    }
+    Ok(Member { start, compressed, size, checksum, deflated })
 }
 
 /// What is wrong with a file whose directory cannot be read. A zip without an end record, which
@@ -170,16 +204,13 @@ fn is_named_alike(archive: &str, member: &str) -> bool {
     stem(archive) == stem(member)
 }
 
-fn read_whole_zip<E: From<Problem>>(
+fn read_member<E: From<Problem>>(
     bytes: &Bytes,
     member: Member,
-    take: &mut impl FnMut(&[u8]) -> Result<(), E>,
+    take: &mut impl FnMut(Text<'_>) -> Result<(), E>,
 ) -> Result<u64, E> {
     let place = |at: u64| usize::try_from(at).unwrap_or(usize::MAX);
-    let end = member.start.saturating_add(member.compressed);
-    let Some(data) = bytes.get(place(member.start)..place(end)) else {
-        return Err(Problem::Truncated("the member goes beyond the end".into()).into());
-    };
+    let data = &bytes[place(member.start)..place(member.start + member.compressed)];
     if member.size > WHOLE_MEMBER_BYTES {
         return unpack(data, member, take);
     }
@@ -193,7 +224,7 @@ fn read_whole_zip<E: From<Problem>>(
     let mut check = Check::default();
     check.add(text);
     check.finish(Expected::Member(member))?;
-    take(text)?;
+    take(Text::Whole(text))?;
     Ok(check.length)
 }
 
@@ -212,7 +243,7 @@ fn inflate(data: &[u8], size: usize) -> Result<Vec<u8>, Problem> {
 fn unpack<E: From<Problem>>(
     data: impl Read,
     member: Member,
-    take: &mut impl FnMut(&[u8]) -> Result<(), E>,
+    take: &mut impl FnMut(Text<'_>) -> Result<(), E>,
 ) -> Result<u64, E> {
     if member.deflated {
         stream(DeflateDecoder::new(data), Expected::Member(member), take)
@@ -256,7 +287,7 @@ impl Check {
 fn stream<E: From<Problem>>(
     mut reader: impl Read,
     expected: Expected,
-    take: &mut impl FnMut(&[u8]) -> Result<(), E>,
+    take: &mut impl FnMut(Text<'_>) -> Result<(), E>,
 ) -> Result<u64, E> {
     let mut buffer = vec![0; CHUNK_BYTES];
     let mut check = Check::default();
@@ -280,7 +311,7 @@ fn stream<E: From<Problem>>(
         {
             return Err(Problem::WrongSize { stated: member.size, found: check.length }.into());
         }
-        take(&buffer[..filled])?;
+        take(Text::Piece(&buffer[..filled]))?;
     }
     check.finish(expected)?;
     Ok(check.length)

@@ -19,7 +19,7 @@ use memchr::memchr_iter;
 /// Rows after which a batch is complete.
 const BATCH_ROWS: usize = 65_536;
 /// Bytes of fields after which a batch is complete.
-const BATCH_BYTES: usize = 16 << 20;
+const BATCH_BYTES: usize = 4 << 20;
 
 /// The arrow schema of columns.
 pub(crate) fn schema(columns: &[Column]) -> SchemaRef {

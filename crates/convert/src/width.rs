@@ -1,4 +1,4 @@
-//! The number of fields that a file's records have, told from its beginning.
+//! The number of fields that a file's records have.
 
 use std::collections::BTreeMap;
 
@@ -8,23 +8,17 @@ use memchr::{memchr, memchr_iter, memrchr};
 use crate::problem::Problem;
 use crate::records::{MAX_RECORD_BYTES, width};
 
-/// Records looked at.
-const RECORDS: usize = 1_024;
-/// Bytes in which they have to end, unless not even one does.
+/// Bytes in which the records looked at have to end, unless not even one does: hardly a file has more.
 const BYTES: usize = 16 << 20;
 
-/// The part of a text by which its width is told: the first records, as long as they end in the
-/// first 16 MiB; the first record alone if it is longer. `None` if more text is needed. It depends
-/// on the text only, never on how it came in pieces.
+/// The part of a text by which its width is told: the records that end in its first 16 MiB; the
+/// first record alone if it is longer. `None` if more text is needed. It depends on the text only,
+/// never on how it came in pieces.
 pub(crate) fn sample(text: &[u8], is_complete: bool) -> Option<&[u8]> {
-    let window = &text[..text.len().min(BYTES)];
-    if let Some(last) = memchr_iter(b'\n', window).nth(RECORDS - 1) {
-        return Some(&text[..=last]);
-    }
     if text.len() < BYTES {
         return is_complete.then_some(text);
     }
-    if let Some(last) = memrchr(b'\n', window) {
+    if let Some(last) = memrchr(b'\n', &text[..BYTES]) {
         return Some(&text[..=last]);
     }
     let first = memchr(b'\n', &text[..text.len().min(MAX_RECORD_BYTES)]);
@@ -38,8 +32,12 @@ pub(crate) fn sample(text: &[u8], is_complete: bool) -> Option<&[u8]> {
 /// The number of fields that most records of a sample have; it has to be one of the dataset's.
 pub(crate) fn decide(dataset: Dataset, sample: &[u8]) -> Result<usize, Problem> {
     let mut counts: BTreeMap<usize, usize> = BTreeMap::new();
-    for record in sample.split(|byte| *byte == b'\n').filter(|record| !record.is_empty()) {
-        *counts.entry(width(record)).or_default() += 1;
+    let mut start = 0;
+    for end in memchr_iter(b'\n', sample).chain([sample.len()]) {
+        if end > start {
+            *counts.entry(width(&sample[start..end])).or_default() += 1;
+        }
+        start = end + 1;
     }
     let Some((&found, _)) = counts.iter().max_by_key(|(width, count)| (**count, **width)) else {
         return Ok(dataset.columns().len());
@@ -77,10 +75,11 @@ mod tests {
 
     #[test]
     fn a_sample_depends_on_the_text_only() {
-        let short = b"a\tb\n".repeat(2_000);
-        assert_eq!(sample(&short, false), Some(&short[..4 * RECORDS]));
-        assert_eq!(sample(&short[..400], false), None);
-        assert_eq!(sample(&short[..401], true), Some(&short[..401]));
+        let short = b"a\tb\n".repeat(100);
+        assert_eq!(sample(&short, false), None);
+        assert_eq!(sample(&short[..399], true), Some(&short[..399]));
+        let many = b"a\tbc\n".repeat(BYTES / 5 + 2);
+        assert_eq!(sample(&many, false), Some(&many[..BYTES / 5 * 5]));
         let mut long = vec![b'x'; BYTES + 10];
         assert_eq!(sample(&long, false), None);
         assert_eq!(sample(&long, true).map(<[u8]>::len), Some(BYTES + 10));

@@ -27,6 +27,13 @@ use crate::Codec;
 const PAGE_BYTES: usize = 256 << 10;
 /// Bytes of a page of a column that nearly makes up the file.
 const LONG_PAGE_BYTES: usize = 1 << 20;
+/// Rows of a page of numbers of a dictionary, which has a few bytes per row: with the usual 20,000
+/// rows it would be far below [`PAGE_BYTES`].
+const DICTIONARY_PAGE_ROWS: usize = 65_536;
+/// Bytes of a dictionary.
+const DICTIONARY_BYTES: usize = 1 << 20;
+/// Bytes of a dictionary of addresses: those of a day have some MB.
+const ADDRESS_DICTIONARY_BYTES: usize = 16 << 20;
 /// Rows of a GKG row group.
 const GKG_GROUP_ROWS: usize = 8_000;
 /// Rows of a row group of other datasets.
@@ -62,8 +69,8 @@ pub fn batch_rows(group: &RowGroupMetaData) -> usize {
 /// How the values of a column are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Values {
-    /// As numbers of a dictionary.
-    Dictionary,
+    /// As numbers of a dictionary, until it has this many bytes; one after another from there on.
+    Dictionary(usize),
     /// One after another: pages stand alone.
     Plain,
     /// As differences to the one before.
@@ -99,8 +106,21 @@ const RULES: &[Rule] = &[
         values: Values::Plain,
         page_bytes: PAGE_BYTES,
     },
-    // Codes, places and addresses repeat: a dictionary saves 8 to 30 %, of which addresses 5 to 8.
-    Rule { datasets: EVENTS, columns: &[], values: Values::Dictionary, page_bytes: PAGE_BYTES },
+    // A day has more addresses than fit in 1 MiB: with plain ones from there on the file of a made
+    // day is a quarter larger.
+    Rule {
+        datasets: EVENTS,
+        columns: &["SOURCEURL"],
+        values: Values::Dictionary(ADDRESS_DICTIONARY_BYTES),
+        page_bytes: PAGE_BYTES,
+    },
+    // Codes, places and addresses repeat: dictionaries save 8 to 30 %, of which addresses 5 to 8.
+    Rule {
+        datasets: EVENTS,
+        columns: &[],
+        values: Values::Dictionary(DICTIONARY_BYTES),
+        page_bytes: PAGE_BYTES,
+    },
     // Ids are out of order and offsets nearly random: 13 % smaller without a dictionary, and
     // differences gain nothing.
     Rule {
@@ -121,8 +141,15 @@ const RULES: &[Rule] = &[
     // An article is mentioned by many events: addresses without a dictionary would add 33 %.
     Rule {
         datasets: &[Dataset::Mentions],
+        columns: &["MentionIdentifier"],
+        values: Values::Dictionary(ADDRESS_DICTIONARY_BYTES),
+        page_bytes: PAGE_BYTES,
+    },
+    // Sources and times repeat.
+    Rule {
+        datasets: &[Dataset::Mentions],
         columns: &[],
-        values: Values::Dictionary,
+        values: Values::Dictionary(DICTIONARY_BYTES),
         page_bytes: PAGE_BYTES,
     },
     // Four fifths of a GKG file: in pages of 256 KiB it would be 4.4 % larger.
@@ -136,7 +163,7 @@ const RULES: &[Rule] = &[
     Rule {
         datasets: GKG,
         columns: &["V2SOURCECOMMONNAME", "V2.1TRANSLATIONINFO", "V2.1DATE", "Date"],
-        values: Values::Dictionary,
+        values: Values::Dictionary(DICTIONARY_BYTES),
         page_bytes: PAGE_BYTES,
     },
     // Long text hardly repeats: a dictionary changes nothing in size, and pages with one can be
@@ -146,7 +173,7 @@ const RULES: &[Rule] = &[
     Rule {
         datasets: &[Dataset::EventsReduced, Dataset::GkgV1Counts],
         columns: &[],
-        values: Values::Dictionary,
+        values: Values::Dictionary(DICTIONARY_BYTES),
         page_bytes: PAGE_BYTES,
     },
 ];
@@ -161,7 +188,7 @@ fn rule(dataset: Dataset, column: &str) -> Option<&'static Rule> {
 
 /// Whether a column is written with a dictionary.
 pub fn has_dictionary(dataset: Dataset, column: &str) -> bool {
-    rule(dataset, column).is_none_or(|rule| rule.values == Values::Dictionary)
+    rule(dataset, column).is_none_or(|rule| matches!(rule.values, Values::Dictionary(_)))
 }
 
 /// What every stage notes in its files.
@@ -199,14 +226,16 @@ pub fn writer_properties(dataset: Dataset, notes: &[(&str, String)]) -> WriterPr
         // From its parts: the name as a whole, dots included.
         let path = ColumnPath::new(vec![column.name.to_owned()]);
         if let Some(rule) = rule(dataset, column.name) {
-            let dictionary = rule.values == Values::Dictionary;
-            properties = properties
-                .set_column_dictionary_enabled(path.clone(), dictionary)
-                .set_column_data_page_size_limit(path.clone(), rule.page_bytes);
-            if rule.values == Values::Delta {
-                properties =
-                    properties.set_column_encoding(path.clone(), Encoding::DELTA_BINARY_PACKED);
-            }
+            properties = properties.set_column_data_page_size_limit(path.clone(), rule.page_bytes);
+            properties = match rule.values {
+                Values::Dictionary(bytes) => properties
+                    .set_column_dictionary_page_size_limit(path.clone(), bytes)
+                    .set_column_data_page_row_count_limit(path.clone(), DICTIONARY_PAGE_ROWS),
+                Values::Plain => properties.set_column_dictionary_enabled(path.clone(), false),
+                Values::Delta => properties
+                    .set_column_dictionary_enabled(path.clone(), false)
+                    .set_column_encoding(path.clone(), Encoding::DELTA_BINARY_PACKED),
+            };
         }
         if column.column_type == ColumnType::Text {
             properties = properties.set_column_statistics_enabled(path, EnabledStatistics::Chunk);

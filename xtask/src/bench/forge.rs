@@ -151,7 +151,7 @@ impl Forge {
 }
 
 /// Its name for a dataset's folder.
-fn folder(dataset: &str) -> String {
+pub(super) fn folder(dataset: &str) -> String {
     dataset.replace('-', "_")
 }
 

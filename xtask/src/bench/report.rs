@@ -175,7 +175,7 @@ pub(super) fn table<'a>(
 }
 
 /// The median, and the least and greatest value where asked and there are several.
-fn cell(mut values: Vec<f64>, decimals: usize, range: bool) -> String {
+pub(super) fn cell(mut values: Vec<f64>, decimals: usize, range: bool) -> String {
     values.sort_by(f64::total_cmp);
     let (Some(least), Some(most)) = (values.first(), values.last()) else { return String::new() };
     let middle = values.len() / 2;

@@ -3,11 +3,15 @@
 use std::ffi::OsString;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Child, Command};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
 use serde_json::Value;
+
+use super::memory;
 
 /// Variables with this prefix are settings of the stages.
 const SETTINGS_PREFIX: &str = "GDELT_MILL_";
@@ -29,6 +33,8 @@ pub(super) struct Launch {
 pub(super) struct Ended {
     /// From the first start to the last end.
     pub(super) time: Duration,
+    /// The most memory that they took at once, with the processes that they started, in bytes.
+    pub(super) peak_memory: u64,
     /// In order of their starts; none for one that a signal ended.
     pub(super) exit_codes: Vec<Option<i32>>,
     /// What they printed on stdout, where it is JSON.
@@ -65,11 +71,17 @@ pub(super) fn run(launches: &[Launch], outputs: &Path) -> Result<Ended> {
             .with_context(|| format!("cannot start {}", launch.program.display()))?;
         children.push(child);
     }
-    let mut exit_codes = Vec::new();
-    for child in &mut children {
-        exit_codes.push(child.wait()?.code());
-    }
-    let time = begun.elapsed();
+    let (done, processes) = (AtomicBool::new(false), children.iter().map(Child::id));
+    let processes: Vec<_> = processes.collect();
+    let (codes, time, peak_memory) = thread::scope(|scope| {
+        let memory = scope.spawn(|| memory::watch(&processes, &done));
+        let codes = children.iter_mut().map(|child| Ok(child.wait()?.code()));
+        let codes: Result<Vec<_>> = codes.collect();
+        let time = begun.elapsed();
+        done.store(true, Relaxed);
+        (codes, time, memory.join().unwrap_or_default())
+    });
+    let exit_codes = codes?;
     let (mut summaries, mut words) = (Vec::new(), Vec::new());
     for (number, code) in exit_codes.iter().enumerate() {
         summaries.extend(serde_json::from_slice(&fs::read(stream("stdout", number))?).ok());
@@ -79,14 +91,14 @@ pub(super) fn run(launches: &[Launch], outputs: &Path) -> Result<Ended> {
             words.push(String::from_utf8_lossy(end).into_owned());
         }
     }
-    Ok(Ended { time, exit_codes, summaries, words })
+    Ok(Ended { time, peak_memory, exit_codes, summaries, words })
 }
 
 /// Runs a program whose result is needed.
-pub(super) fn run_to_success(launch: Launch, outputs: &Path) -> Result<()> {
+pub(super) fn run_to_success(launch: Launch, outputs: &Path) -> Result<Ended> {
     let program = launch.program.clone();
     let ended = run(&[launch], outputs)?;
     let said = ended.words.first().map(String::as_str).unwrap_or_default();
     ensure!(ended.succeeded(), "{} failed: {said}", program.display());
-    Ok(())
+    Ok(ended)
 }

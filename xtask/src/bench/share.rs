@@ -31,6 +31,8 @@ pub(super) struct Share {
 pub(super) struct Seen {
     /// Wall time, from the first start of a process to the last end.
     pub(super) seconds: f64,
+    /// The most memory that the processes took at once, in bytes.
+    peak_memory: u64,
     /// In order of the processes' starts; none for one that a signal ended.
     pub(super) exit_codes: Vec<Option<i32>>,
     /// What failed processes said.
@@ -107,6 +109,7 @@ impl Share {
         let log = fs::read_to_string(&self.log)?;
         Ok(Seen {
             seconds: ended.time.as_secs_f64(),
+            peak_memory: ended.peak_memory,
             exit_codes: ended.exit_codes,
             words: ended.words,
             load: load(&log)?,
