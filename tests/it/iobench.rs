@@ -1,7 +1,7 @@
 //! The storage benchmark on emulated devices: what it refuses, what it ends, what it keeps, and what
 //! it leaves behind.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -81,6 +81,7 @@ fn each_setting_is_run_five_times_in_an_order_that_the_seed_shuffles() -> Result
     let order: Vec<usize> = runs.iter().map(concurrency).collect();
     assert!(order[..5] != [1; 5] && order[..5] != [3; 5], "{order:?}");
     let mut files = BTreeSet::new();
+    let mut most = BTreeMap::new();
     for run in &runs {
         assert_eq!(run.outcome, Outcome::Complete);
         assert_eq!(
@@ -93,10 +94,14 @@ fn each_setting_is_run_five_times_in_an_order_that_the_seed_shuffles() -> Result
         let latency = measured.latency.context("reads were timed")?;
         assert_eq!(latency.source, Source::OwnTiming);
         assert!(latency.mean_ms >= 2.0, "{latency:?}");
-        assert_eq!(measured.in_flight.context("counted")?.most, Some(concurrency(run)));
+        let of_run = measured.in_flight.context("counted")?.most;
+        let of_all = most.entry(concurrency(run)).or_insert(of_run);
+        *of_all = of_run.max(*of_all);
         let idle = run.idle_before.context("a baseline")?;
         assert!(idle.p50_ms >= 2.0 && run.idle_after.is_some(), "{idle:?}");
     }
+    // On a busy machine a reader may be done before the last one begins, but not in every run.
+    assert_eq!(most, BTreeMap::from([(1, Some(1)), (3, Some(3))]));
     // A later invocation reads what is left.
     let more = on(&slow, &[&flags[..5], &["--repeats=1"]].concat())?;
     assert_eq!(more.code, 0, "{}", more.stderr);

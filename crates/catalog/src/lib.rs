@@ -6,6 +6,7 @@
 //! | [`Column`] | names and types of columns, as in GDELT's codebooks |
 //! | [`Period`] | the time a file covers, and selection by date |
 //! | [`FileName`] | the grammar of archive file names |
+//! | [`ListedFile`] | the lines of GDELT's lists of its files |
 //! | [`Layout`] | where files of a dataset stand |
 //! | [`SourceNumber`] | a file's place in the archive, whatever the layout |
 //! | [`absent`] | what GDELT never published |
@@ -21,6 +22,7 @@ mod coverage;
 mod dataset;
 mod layout;
 pub mod ledger;
+mod listed;
 pub mod marks;
 mod name;
 mod period;
@@ -30,6 +32,7 @@ mod schema;
 pub use coverage::{Coverage, Gap};
 pub use dataset::{Dataset, Feed, FeedChoice, UnknownDataset};
 pub use layout::{AggregatePeriod, Directory, Layout, UnknownPeriod};
+pub use listed::ListedFile;
 pub use name::{FileName, NameError, ParquetName};
 pub use period::{DateRange, Period};
 pub use position::SourceNumber;

@@ -1,6 +1,7 @@
 //! The command line of `gdelt-convert`.
 
 use std::num::NonZeroUsize;
+use std::path::PathBuf;
 
 use catalog::Dataset;
 use stage::Codec;
@@ -26,6 +27,15 @@ pub struct Args {
     /// Say which files of the archive are missing for no known reason, and do nothing else
     #[arg(long, conflicts_with_all = ["files", "files_from"], help_heading = "Conversion")]
     pub report_gaps: bool,
+    /// Check raw files against a list of GDELT's, by size and MD5 sum, and do nothing else (can be
+    /// repeated)
+    #[arg(
+        long,
+        value_name = "LIST",
+        conflicts_with_all = ["report_gaps", "delete_source"],
+        help_heading = "Conversion"
+    )]
+    pub verify: Vec<PathBuf>,
     /// Largest share of a file's records that may be rejected before the file fails [default: 0.01]
     #[arg(long, value_name = "SHARE", help_heading = "Conversion")]
     pub max_rejects: Option<f64>,
@@ -58,6 +68,7 @@ Examples:
   gdelt-convert --root /data/gdelt
   gdelt-convert --root /data/gdelt --dataset gkg-v2 --start-date 2020-01-01 --max-reads 1
   gdelt-convert --root /data/gdelt --dataset mentions --report-gaps
+  gdelt-convert --root /data/gdelt --dataset mentions --verify masterfilelist.txt
   gdelt-convert 20130401.export.CSV.zip --out 20130401.export.parquet
 
 Exit codes: 0 done or nothing to do, 1 the run stopped, 2 wrong usage or settings or no input,

@@ -28,6 +28,7 @@ mod reader;
 mod records;
 mod rejects;
 mod table;
+mod verify;
 mod width;
 mod years;
 
@@ -86,6 +87,9 @@ pub fn run(args: &Args) -> Result<ExitStatus, Error> {
     } else {
         plan::of_root(&session, &fingerprints, &mut summary)?
     };
+    if !args.verify.is_empty() {
+        return verify::verify(&session, &args.verify, &tasks);
+    }
     let datasets: BTreeSet<Dataset> = tasks.iter().map(|task| task.dataset).collect();
     tell_dropped_columns(&session, &datasets, options.deletion.as_ref())?;
     let conditions = conditions(&session, &tasks)?;

@@ -318,6 +318,39 @@ fn a_download_that_was_cut_later_is_noticed() -> Result<()> {
 }
 
 #[test]
+fn raw_files_are_checked_against_the_lists_of_gdelt() -> Result<()> {
+    // DL-03
+    let archive = Archive::empty()?;
+    for (day, bytes) in [(1, "abc"), (2, "abX"), (3, "ab"), (4, "abc"), (5, "abc")] {
+        archive.add_raw("events", &format!("2020060{day}.export.CSV.zip"), bytes.as_bytes())?;
+    }
+    let sum = "900150983cd24fb0d6963f7d28e17f72";
+    let list = archive.root().join("list.txt");
+    let lines = (1..=3).map(|day| format!("3 {sum} http://x/y/2020060{day}.export.CSV.zip\n"));
+    std::fs::write(&list, lines.collect::<String>() + "no line of a list\n")?;
+    let sizes = archive.root().join("sizes.txt");
+    std::fs::write(&sizes, "3 20200604.export.CSV.zip\n9 20200609.export.CSV.zip\n")?;
+    let (list, sizes) = (list.to_string_lossy(), sizes.to_string_lossy());
+    let ended = archive.run("convert", &["--verify", &list, "--verify", &sizes])?;
+    assert_eq!(ended.code, 3, "{}", ended.stderr);
+    let report: serde_json::Value = serde_json::from_str(&ended.stdout)?;
+    let counts = ["right", "right_by_size", "not_listed"].map(|key| report[key].as_u64());
+    assert_eq!(counts, [Some(1), Some(1), Some(1)]);
+    let reason = |index: usize| report["wrong"][index]["reason"].as_str().unwrap();
+    assert!(reason(0).starts_with("the MD5 sum is ") && reason(0).contains(sum), "{}", reason(0));
+    assert_eq!(reason(1), "2 bytes, the list says 3: fetch it again");
+    assert_eq!(report["wrong"].as_array().map(Vec::len), Some(2));
+    assert!(!archive.root().join("events/converted").exists());
+    let good = archive.run("convert", &["--verify", &list, "--end-date", "20200601"])?;
+    assert_eq!(good.code, 0, "{}", good.stderr);
+    let other = archive.root().join("events/raw/20200601.export.CSV.zip");
+    let none = archive.run("convert", &["--verify", &other.to_string_lossy()])?;
+    assert_eq!(none.code, 2, "{}", none.stderr);
+    assert!(none.stderr.contains("is no list of GDELT's files"), "{}", none.stderr);
+    Ok(())
+}
+
+#[test]
 fn the_time_zone_changes_nothing() -> Result<()> {
     // DL-05
     let mut made = Vec::new();
