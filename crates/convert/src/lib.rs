@@ -9,7 +9,7 @@
 //! - Nothing is published before the member's length and checksum are right.
 //! - Per file, records = rows written + records rejected + blank lines.
 //! - The text never touches a disk. What a worker holds does not depend on the length of its input:
-//!   a zip of 64 MiB at most or a request of a larger one, a member of 64 MiB at most or 4 MiB of a
+//!   a zip of 64 MiB at most or a request of a larger one, a member of 16 MiB at most or 4 MiB of a
 //!   larger one, a record of 64 MiB at most, a batch and a row group. Beside the workers, 256 MiB
 //!   of zips are read ahead and 256 MiB of outputs wait at most.
 //! - The same input and settings give the same bytes, whatever the number of workers.

@@ -159,10 +159,12 @@ fn md5_sum(budget: &Budget, input: &Input) -> std::io::Result<String> {
 
 fn told(report: &Report) -> String {
     let Report { right, right_by_size, not_listed, wrong } = report;
+    let others = wrong.len() as u64;
+    let checked = right + right_by_size + others;
     let mut text = format!(
-        "{right} files have the size and MD5 sum listed, {right_by_size} the size (no sum is \
-         listed), {} are others than listed; {not_listed} are in no list and were not checked",
-        wrong.len()
+        "checked {checked} of {} files: {right} with the size and MD5 sum listed, {right_by_size} \
+         with the size (no sum is listed), {others} other than listed; {not_listed} in no list",
+        checked + not_listed
     );
     for Wrong { file, reason } in wrong {
         let _ok = write!(text, "\n  {}: {reason}", file.display());
