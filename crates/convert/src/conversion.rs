@@ -1,19 +1,23 @@
 //! Converts one raw file: text to rows to columns to Parquet, in bounded memory.
 
-use catalog::Dataset;
+use std::collections::BTreeMap;
+use std::thread;
+
+use arrow::array::RecordBatch;
 use catalog::absent::{Absence, known_absence};
 use catalog::ledger::{Outcome, RecordCounts};
+use catalog::{Column, Dataset};
 use stage::settings::DatasetConversion;
-use stage::work::{Input, Made, MadeFile, Product, Refused, Tally, Task, TaskError};
+use stage::work::{Crew, Input, Made, Product, Refused, Tally, Task, TaskError};
 use stage::{Error, Session};
 
+use crate::encoder::{Encoder, Files};
 use crate::member::{Limits, RawFile};
-use crate::output::Output;
 use crate::problem::Problem;
 use crate::reader::{End, RowReader, Seen, Sink};
 use crate::rejects::RejectsLog;
 use crate::table::{Oddity, Table};
-use crate::years::Years;
+use crate::years::{BATCH_ROWS, year_of};
 
 /// What is the same for all files of a dataset.
 pub(crate) struct Conditions {
@@ -30,29 +34,36 @@ pub(crate) fn convert(
     task: &Task,
     opened: Result<RawFile, Problem>,
     conditions: &Conditions,
+    crew: Crew<'_>,
 ) -> Result<Product, TaskError> {
     let Some(Input { name, .. }) = task.inputs.first() else {
         return Err(TaskError::Failed("a task without input".into()));
     };
-    let mut outputs = Outputs::begin(session, task, &conditions.settings)?;
     let mut reader = RowReader::new(task.dataset, name);
-    let read = |raw: RawFile| -> Result<(), End> {
+    let mut read = |raw: RawFile, tables: &mut Tables<'_>| -> Result<(), End> {
         raw.read_text(conditions.limits, |text| {
             session.interrupt.check().map_err(TaskError::Stop)?;
-            reader.feed(text, &mut outputs)
+            reader.feed(text, tables)
         })?;
-        reader.finish(&mut outputs)?;
-        outputs.flush()?;
+        reader.finish(tables)?;
+        tables.flush()?;
         Ok(reader.check_share(conditions.max_rejects)?)
     };
-    let outcome = opened.map_err(End::from).and_then(read);
+    let outcome = thread::scope(|scope| {
+        let begin = || Files::begin(session, task, &conditions.settings);
+        let mut tables = Tables::new(task, &conditions.settings, Encoder::new(scope, crew, begin)?);
+        let read = opened.map_err(End::from).and_then(|raw| read(raw, &mut tables));
+        // What the encoder met comes first: it ends the reading too.
+        let files = tables.encoder.finish()?;
+        read.map(|()| files)
+    });
     let (seen, rejects) = reader.into_seen();
     let rejects = match &conditions.log {
         Some(log) if !rejects.is_empty() => Some(log.append(rejects)?),
         _ => None,
     };
     match outcome {
-        Ok(()) => Ok(Product::Made(made(&seen, outputs, name, rejects)?)),
+        Ok(files) => Ok(Product::Made(made(&seen, files, name, rejects)?)),
         Err(End::Task(error)) => Err(error),
         Err(End::Problem(problem)) => {
             // Of a file that was not read to its end the counts say nothing.
@@ -79,11 +90,11 @@ fn outcome_of(task: &Task, problem: &Problem) -> Outcome {
 /// What was made, once every line is accounted for.
 fn made(
     seen: &Seen,
-    outputs: Outputs,
+    files: Files,
     source: &str,
     rejects: Option<String>,
 ) -> Result<Made, TaskError> {
-    let files = outputs.close(source)?;
+    let files = files.close(source)?;
     let rows: u64 = files.iter().map(|file| file.facts.rows).sum();
     let records = seen.record_counts();
     if rows != records.rows || !records.is_complete() {
@@ -105,62 +116,62 @@ fn made(
     Ok(Made { files, tally })
 }
 
-/// The files that rows go to.
-enum Outputs {
-    /// One file.
-    File { table: Box<Table>, output: Box<Output> },
-    /// A file for each year.
-    Years(Years),
+/// Rows on their way to an encoder, in columns.
+struct Tables<'scope> {
+    all: &'static [Column],
+    kept: Vec<Column>,
+    /// By year where there is a file for each; under no year otherwise.
+    by_year: BTreeMap<Option<i32>, Table>,
+    is_by_year: bool,
+    encoder: Encoder<'scope>,
 }
 
-impl Outputs {
-    fn begin(
-        session: &Session,
-        task: &Task,
-        settings: &DatasetConversion,
-    ) -> Result<Self, TaskError> {
+impl<'scope> Tables<'scope> {
+    fn new(task: &Task, settings: &DatasetConversion, encoder: Encoder<'scope>) -> Self {
         let dataset = task.dataset;
-        if dataset == Dataset::EventsReduced {
-            return Ok(Self::Years(Years::new(&session.budget, task, settings)));
+        Self {
+            all: dataset.columns(),
+            kept: settings.output_columns(dataset),
+            by_year: BTreeMap::new(),
+            is_by_year: dataset == Dataset::EventsReduced,
+            encoder,
         }
-        let output = Output::begin(&session.budget, task, &task.output, settings)?;
-        let table = Table::new(dataset.columns(), &settings.output_columns(dataset));
-        Ok(Self::File { table: Box::new(table), output: Box::new(output) })
     }
 
-    /// Writes the rows that are still in memory.
+    /// Hands over the rows that are still in memory.
     fn flush(&mut self) -> Result<(), TaskError> {
-        match self {
-            Self::File { table, output } => output.write(table),
-            Self::Years(years) => years.flush(),
+        for (year, table) in &mut self.by_year {
+            self.encoder.write(*year, take(table)?)?;
         }
-    }
-
-    fn close(self, source: &str) -> Result<Vec<MadeFile>, TaskError> {
-        match self {
-            Self::File { output, .. } => Ok(vec![output.close(source)?]),
-            Self::Years(years) => years.close(source),
-        }
+        Ok(())
     }
 }
 
-impl Sink for Outputs {
+fn take(table: &mut Table) -> Result<RecordBatch, TaskError> {
+    Ok(table.take().map_err(|error| Error::Internal(error.to_string()))?)
+}
+
+impl Sink for Tables<'_> {
     fn append(
         &mut self,
         record: &[u8],
         odd: impl FnMut(&'static str, Oddity, &[u8]),
     ) -> Result<Option<&'static str>, TaskError> {
-        match self {
-            Self::File { table, output } => {
-                table.append(record, odd);
-                if table.is_full() {
-                    output.write(table)?;
-                }
+        let Self { all, kept, by_year, is_by_year, encoder } = self;
+        let year = if *is_by_year { year_of(record) } else { None };
+        if *is_by_year && year.is_none() {
+            return Ok(Some("no date of 8 digits"));
+        }
+        let table = by_year.entry(year).or_insert_with(|| {
+            if *is_by_year {
+                Table::of_batches(all, kept, BATCH_ROWS)
+            } else {
+                Table::new(all, kept)
             }
-            Self::Years(years) => {
-                let Some(year) = Years::of(record) else { return Ok(Some("no date of 8 digits")) };
-                years.append(year, record, odd)?;
-            }
+        });
+        table.append(record, odd);
+        if table.is_full() {
+            encoder.write(year, take(table)?)?;
         }
         Ok(None)
     }

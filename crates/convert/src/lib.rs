@@ -16,6 +16,7 @@
 
 mod cli;
 mod conversion;
+mod encoder;
 #[cfg(any(test, fuzzing))]
 #[doc(hidden)]
 pub mod fuzzing;
@@ -103,7 +104,7 @@ pub fn run(args: &Args) -> Result<ExitStatus, Error> {
         let input = task.inputs.first();
         Ok(input.map(|input| RawFile::open(&session.budget, input)))
     };
-    let make = |task: &Task, opened: Option<_>, _: Crew<'_>| {
+    let make = |task: &Task, opened: Option<_>, crew: Crew<'_>| {
         let internal = |what: &str| Error::Internal(format!("a task without {what}"));
         let opened = opened.ok_or_else(|| internal("input"))?;
         let conditions = conditions.get(&task.dataset).ok_or_else(|| internal("settings"))?;
@@ -111,7 +112,7 @@ pub fn run(args: &Args) -> Result<ExitStatus, Error> {
             let mut replaced = replaced.lock().unwrap_or_else(PoisonError::into_inner);
             replaced.entry(task.dataset).or_default().insert(segment.clone());
         }
-        conversion::convert(&session, task, opened, conditions)
+        conversion::convert(&session, task, opened, conditions, crew)
     };
     let outcome =
         work::run(&session, StageName::Convert, tasks, &options, &mut summary, read, make);

@@ -4,6 +4,7 @@ use std::io::{self, Write};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use arrow::array::RecordBatch;
 use catalog::{Dataset, marks};
 use io_budget::{Budget, StagedFile, parquet::footer_start};
 use parquet::arrow::ArrowWriter;
@@ -12,7 +13,7 @@ use stage::settings::DatasetConversion;
 use stage::work::{FileFacts, MadeFile, Task, TaskError};
 use stage::{Error, format};
 
-use crate::table::{Table, schema};
+use crate::table::schema;
 
 /// Bytes of a file that are held in memory where many files are written at once.
 const HELD_BYTES: usize = 1 << 20;
@@ -89,11 +90,10 @@ impl Output {
         Ok(Self { path, name: name.to_owned(), dataset, writer, staged, rows: 0 })
     }
 
-    /// Writes the rows of a table, which is then empty.
-    pub(crate) fn write(&mut self, table: &mut Table) -> Result<(), TaskError> {
-        let batch = table.take().map_err(|error| Error::Internal(error.to_string()))?;
+    /// Writes rows.
+    pub(crate) fn write(&mut self, batch: &RecordBatch) -> Result<(), TaskError> {
         self.rows += batch.num_rows() as u64;
-        self.writer.write(&batch).map_err(|error| TaskError::encoding(&self.path, error))
+        self.writer.write(batch).map_err(|error| TaskError::encoding(&self.path, error))
     }
 
     /// Rows written that are still in memory, since their row group is not full.

@@ -3,19 +3,28 @@
 
 use std::collections::BTreeMap;
 
+use arrow::array::RecordBatch;
 use catalog::{Dataset, ParquetName, Period};
 use io_budget::Budget;
 use stage::settings::DatasetConversion;
 use stage::work::{MadeFile, Task, TaskError};
 
 use crate::output::Output;
-use crate::table::{Oddity, Table};
 
 /// Rows of a batch: a batch for each of 35 years may be under way.
-const BATCH_ROWS: usize = 8_192;
+pub(crate) const BATCH_ROWS: usize = 8_192;
 /// Rows of all years' unfinished row groups; above it the longest is ended early. Where the records
 /// come in order of time this hardly happens.
 const ROWS_IN_MEMORY: usize = 500_000;
+
+/// The year of a record: the first four of the eight digits of its date.
+pub(crate) fn year_of(record: &[u8]) -> Option<i32> {
+    let date = record.split(|byte| *byte == b'\t').next()?;
+    match Period::parse(std::str::from_utf8(date).ok()?)? {
+        Period::Day(day) => Some(chrono::Datelike::year(&day)),
+        _ => None,
+    }
+}
 
 /// The files of the years seen so far.
 #[derive(Debug)]
@@ -23,13 +32,7 @@ pub(crate) struct Years {
     budget: Budget,
     task: Task,
     settings: DatasetConversion,
-    by_year: BTreeMap<i32, Year>,
-}
-
-#[derive(Debug)]
-struct Year {
-    table: Table,
-    output: Output,
+    by_year: BTreeMap<i32, Output>,
 }
 
 impl Years {
@@ -38,39 +41,21 @@ impl Years {
         Self { budget, task, settings, by_year: BTreeMap::new() }
     }
 
-    /// The year of a record: the first four of the eight digits of its date.
-    pub(crate) fn of(record: &[u8]) -> Option<i32> {
-        let date = record.split(|byte| *byte == b'\t').next()?;
-        match Period::parse(std::str::from_utf8(date).ok()?)? {
-            Period::Day(day) => Some(chrono::Datelike::year(&day)),
-            _ => None,
-        }
-    }
-
-    /// Appends a record to the file of its year.
-    pub(crate) fn append(
-        &mut self,
-        year: i32,
-        record: &[u8],
-        odd: impl FnMut(&'static str, Oddity, &[u8]),
-    ) -> Result<(), TaskError> {
+    /// Writes rows of a year.
+    pub(crate) fn write(&mut self, year: i32, batch: &RecordBatch) -> Result<(), TaskError> {
         if !self.by_year.contains_key(&year) {
             let begun = self.begin(year)?;
             self.by_year.insert(year, begun);
         }
-        let Some(Year { table, output, .. }) = self.by_year.get_mut(&year) else { return Ok(()) };
-        table.append(record, odd);
-        if table.is_full() {
-            output.write(table)?;
-            self.bound_memory()?;
-        }
-        Ok(())
+        let Some(output) = self.by_year.get_mut(&year) else { return Ok(()) };
+        output.write(batch)?;
+        self.bound_memory()
     }
 
     fn bound_memory(&mut self) -> Result<(), TaskError> {
-        let outputs = || self.by_year.values().map(|year| &year.output);
-        if outputs().map(Output::rows_in_memory).sum::<usize>() > ROWS_IN_MEMORY {
-            let outputs = self.by_year.values_mut().map(|year| &mut year.output);
+        let rows = self.by_year.values().map(Output::rows_in_memory).sum::<usize>();
+        if rows > ROWS_IN_MEMORY {
+            let outputs = self.by_year.values_mut();
             if let Some(longest) = outputs.max_by_key(|output| output.rows_in_memory()) {
                 longest.end_row_group()?;
             }
@@ -78,23 +63,15 @@ impl Years {
         Ok(())
     }
 
-    fn begin(&self, year: i32) -> Result<Year, TaskError> {
+    fn begin(&self, year: i32) -> Result<Output, TaskError> {
         let (dataset, feed) = (Dataset::EventsReduced, self.task.feed);
         let file = ParquetName { period: Period::Year(year), feed, cleaned: false, dataset };
         let name = format!("Year={year}/{file}");
-        let output = Output::begin_among(&self.budget, &self.task, &name, &self.settings)?;
-        let kept = self.settings.output_columns(dataset);
-        Ok(Year { table: Table::of_batches(dataset.columns(), &kept, BATCH_ROWS), output })
-    }
-
-    /// Writes the rows that are still in memory.
-    pub(crate) fn flush(&mut self) -> Result<(), TaskError> {
-        self.by_year.values_mut().try_for_each(|year| year.output.write(&mut year.table))
+        Output::begin_among(&self.budget, &self.task, &name, &self.settings)
     }
 
     /// Closes the files, oldest first.
     pub(crate) fn close(self, source: &str) -> Result<Vec<MadeFile>, TaskError> {
-        let outputs = self.by_year.into_values().map(|year| year.output);
-        outputs.map(|output| output.close(source)).collect()
+        self.by_year.into_values().map(|output| output.close(source)).collect()
     }
 }

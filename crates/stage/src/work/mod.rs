@@ -201,7 +201,8 @@ pub struct Crew<'a> {
 
 impl Crew<'_> {
     /// Threads that this task may use: more than one only when fewer tasks are left than there are
-    /// threads. Row groups of Parquet can then be shared out; a zip is one stream and cannot.
+    /// threads. Row groups of Parquet can then be shared out; a zip is one stream, whose rows are
+    /// encoded beside it.
     pub fn threads(self) -> NonZeroUsize {
         let left = self.left.load(Relaxed).max(1);
         NonZeroUsize::new(self.jobs.get() / left).unwrap_or(NonZeroUsize::MIN)
