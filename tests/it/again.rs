@@ -36,6 +36,26 @@ fn a_second_run_does_nothing_and_says_so() -> Result<()> {
 }
 
 #[test]
+fn nothing_but_parquet_stands_in_a_data_directory() -> Result<()> {
+    // RS-07: some readers take every file in a directory.
+    let archive = Archive::bundled()?;
+    run_chain(&archive)?;
+    let mut files = 0;
+    for dataset in ["events", "events-15min", "gkg-v2", "mentions"] {
+        for directory in ["converted", "cleaned", "aggregated/day"] {
+            let directory = archive.root().join(dataset).join(directory);
+            for entry in std::fs::read_dir(&directory).into_iter().flatten() {
+                let name = entry?.file_name().into_string().unwrap();
+                assert!(name.ends_with(".parquet") && !name.starts_with('.'), "{name}");
+                files += 1;
+            }
+        }
+    }
+    assert!(files > 20, "{files}");
+    Ok(())
+}
+
+#[test]
 fn the_number_of_workers_changes_no_byte() -> Result<()> {
     let (one, seven) = (Archive::bundled()?, Archive::bundled()?);
     for (archive, jobs) in [(&one, "1"), (&seven, "7")] {
@@ -49,6 +69,7 @@ fn the_number_of_workers_changes_no_byte() -> Result<()> {
 
 #[test]
 fn what_is_lost_or_changed_is_made_again() -> Result<()> {
+    // RS-01, RS-02
     let archive = Archive::bundled()?;
     run_chain(&archive)?;
     let before = archive.data()?;
@@ -132,6 +153,7 @@ fn other_settings_make_files_again() -> Result<()> {
 
 #[test]
 fn a_killed_run_continues_to_the_same_bytes() -> Result<()> {
+    // RS-04
     let (undisturbed, killed) = (Archive::bundled()?, Archive::bundled()?);
     run_chain(&undisturbed)?;
     for stage in CHAIN {
@@ -183,6 +205,7 @@ fn this_host() -> String {
 
 #[test]
 fn an_interrupted_run_ends_with_130_and_leaves_nothing_unfinished() -> Result<()> {
+    // RS-15
     let archive = Archive::bundled()?;
     let child = command("convert", archive.root())?
         .arg("--root")

@@ -222,6 +222,7 @@ fn damaged_files_are_named_with_their_remedy_and_the_others_are_converted() -> R
 
 #[test]
 fn wrong_usage_ends_with_2_and_says_what_to_do() -> Result<()> {
+    // RS-13
     let archive = Archive::empty()?;
     let nothing = archive.run("convert", &[])?;
     assert_eq!(nothing.code, 2);
