@@ -10,6 +10,7 @@
 //! | [`Layout`] | where files of a dataset stand |
 //! | [`SourceNumber`] | a file's place in the archive, whatever the layout |
 //! | [`absent`] | what GDELT never published |
+//! | [`CodeTable`] | what the codes in columns mean |
 //! | [`Coverage`] | which files are missing |
 //! | [`marks`] | the keys of what is noted in Parquet files |
 //! | [`ledger`] | the append-only record of finished work |
@@ -18,6 +19,7 @@
 //! only for the ledger.
 
 pub mod absent;
+mod codes;
 mod coverage;
 mod dataset;
 mod layout;
@@ -29,6 +31,7 @@ mod period;
 mod position;
 mod schema;
 
+pub use codes::{Code, CodeTable, UnknownCodes};
 pub use coverage::{Coverage, Gap};
 pub use dataset::{Dataset, Feed, FeedChoice, UnknownDataset};
 pub use layout::{AggregatePeriod, Directory, Layout, UnknownPeriod};
