@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use catalog::ledger::StageName;
 use catalog::{Dataset, Directory, Layout, ParquetName};
 use stage::cli::FileArgs;
-use stage::files::{DataFile, DataSource, list_datasets, refuse_among_inputs};
+use stage::files::{DataFile, DataSource, Nesting, list_datasets, refuse_among_inputs};
 use stage::named::{NamedOutput, named_files, parquet_name};
 use stage::settings::Order;
 use stage::work::{Input, Task};
@@ -75,10 +75,13 @@ fn tasks_of(
     let mut tasks = Vec::with_capacity(files.len());
     for file in files {
         let usual = usual_name(file.name);
-        // A year of the reduced file stands in a directory of its own, and so does its copy.
+        // A year of the reduced file stands in a directory of its own, and so does its copy. Other
+        // copies stand side by side, where later stages look for them.
         let output = match file.relative.rsplit_once('/') {
-            Some((within, _)) => format!("{within}/{usual}"),
-            None => usual,
+            Some((within, _)) if Nesting::of(dataset) == Nesting::ByPeriod => {
+                format!("{within}/{usual}")
+            }
+            _ => usual,
         };
         tasks.extend(task(session, file.name, file.input(), directory.clone(), output)?);
     }

@@ -233,6 +233,14 @@ fn yearly_and_monthly_events_stand_in_directories_of_their_own_if_asked_for() ->
     assert_eq!(cleaned.code, 0, "{}", cleaned.stderr);
     assert_eq!(cleaned.summary()?.rows.read, 4);
     assert!(!cleaned.stderr.contains("lacks"), "{}", cleaned.stderr);
+    for (source, out) in [("converted", "a.parquet"), ("cleaned", "b.parquet")] {
+        let out = archive.root().join(out).display().to_string();
+        let flags = ["--dataset", "events", "--mode", "indexed", "-n", "4", "--seed", "1"];
+        let flags = [&flags[..], &["--source", source, "--out", &out]].concat();
+        let sampled = archive.run("sample", &flags)?;
+        assert_eq!(sampled.code, 0, "{}", sampled.stderr);
+        assert_eq!(sampled.summary()?.counts["population"], 4, "{source}");
+    }
     Ok(())
 }
 
