@@ -181,7 +181,7 @@ fn damaged_files_are_named_with_their_remedy_and_the_others_are_converted() -> R
         (
             "20200608",
             zip_of(&[("20200608.export.CSV", b"a"), ("b", b"b")])?,
-            "the zip has 2 members where one is expected",
+            "the zip has several members where one is expected",
         ),
         ("20200609", checksum, "the checksum is wrong"),
         ("20200610", zip_of(&[("../../20200610.export.CSV", b"a")])?, "does not belong"),
@@ -262,7 +262,8 @@ fn the_reduced_file_becomes_a_file_for_each_year() -> Result<()> {
     archive.add_raw(
         "events-reduced",
         &format!("{name}.zip"),
-        &zip_of(&[(&format!("{name}.TXT"), text.as_bytes())])?,
+        // The member of GDELT's own zip has no years in its name.
+        &zip_of(&[("GDELT.MASTERREDUCEDV2.TXT", text.as_bytes())])?,
     )?;
     let ended = archive.run("convert", &[])?;
     assert_eq!(ended.code, 0, "{}", ended.stderr);

@@ -48,8 +48,13 @@ impl FileName {
         let zipped = strip_suffix_ignoring_case(name, ".zip");
         let plain = zipped.unwrap_or(name);
         let without_csv = strip_suffix_ignoring_case(plain, ".csv");
+        // The member of the reduced file ends with `.TXT`.
+        let without_txt = || {
+            let stem = strip_suffix_ignoring_case(plain, ".txt")?;
+            strip_prefix_ignoring_case(stem, REDUCED).map(|_| stem)
+        };
         // `1979` alone would be a bare file without any extension.
-        let stem = without_csv.or(zipped);
+        let stem = without_csv.or_else(without_txt).or(zipped);
         stem.and_then(Self::parse_stem).ok_or_else(|| NameError(name.to_owned()))
     }
 
@@ -215,6 +220,12 @@ mod tests {
                 english,
                 "GDELT.MASTERREDUCEDV2.1979-2013",
             ),
+            (
+                "gdelt.masterreducedv2.1979-2013.TXT",
+                Dataset::EventsReduced,
+                english,
+                "GDELT.MASTERREDUCEDV2.1979-2013",
+            ),
         ] {
             let parsed = FileName::parse(name).expect(name);
             assert_eq!((parsed.dataset, parsed.feed, parsed.stem()), (dataset, feed, stem.into()));
@@ -243,6 +254,7 @@ mod tests {
             "20139901.export.CSV.zip",
             "../20130401.export.CSV.zip",
             "GDELT.MASTERREDUCEDV2.1979.zip",
+            "20130401.export.txt",
             "é.zip",
         ] {
             assert!(FileName::parse(name).is_err(), "{name}");

@@ -59,8 +59,13 @@ pub(crate) fn convert(
     });
     let (seen, rejects) = reader.into_seen();
     let rejects = match &conditions.log {
-        Some(log) if !rejects.is_empty() => Some(log.append(rejects)?),
-        _ => None,
+        _ if rejects.is_empty() => None,
+        Some(log) => Some(log.append(rejects)?),
+        None => {
+            let message = format!("{name}: what was rejected is counted only; --root keeps it");
+            session.printer.warn(message);
+            None
+        }
     };
     match outcome {
         Ok(files) => Ok(Product::Made(made(&seen, files, name, rejects)?)),
@@ -160,7 +165,7 @@ impl Sink for Tables<'_> {
         let Self { all, kept, by_year, is_by_year, encoder } = self;
         let year = if *is_by_year { year_of(record) } else { None };
         if *is_by_year && year.is_none() {
-            return Ok(Some("no date of 8 digits"));
+            return Ok(Some("no date from 1979 to 2013"));
         }
         let table = by_year.entry(year).or_insert_with(|| {
             if *is_by_year {

@@ -86,6 +86,7 @@ impl RawFile {
     ) -> Result<u64, E> {
         let zipped = self.name.to_ascii_lowercase().ends_with(".zip");
         match self.data {
+            Data::Memory(bytes) if bytes.is_empty() => Err(Problem::NoBytes.into()),
             Data::Memory(bytes) if !zipped => {
                 stream(Cursor::new(bytes), Expected::Nothing, &mut take)
             }
@@ -108,9 +109,6 @@ pub(crate) fn read_zip<E: From<Problem>>(
     limits: Limits,
     take: &mut impl FnMut(Text<'_>) -> Result<(), E>,
 ) -> Result<u64, E> {
-    if bytes.is_empty() {
-        return Err(Problem::NoBytes.into());
-    }
     let member = find_member(Cursor::new(bytes.clone()), name, bytes, limits)?;
     read_member(bytes, member, take)
 }
@@ -145,10 +143,13 @@ fn find_member(
     limits: Limits,
 ) -> Result<Member, Problem> {
     let mut archive = ZipArchive::new(&mut reader).map_err(|error| zip_problem(error, start))?;
-    match archive.len() {
-        0 => return Err(Problem::NoMembers),
-        1 => {}
-        several => return Err(Problem::SeveralMembers(several)),
+    if archive.is_empty() {
+        return Err(Problem::NoMembers);
+    }
+    let (before, directory) = (archive.offset(), archive.central_directory_start());
+    if before > 0 {
+        let what = format!("{before} bytes stand before its beginning");
+        return Err(Problem::Directory(what));
     }
     let member = archive.by_index_raw(0).map_err(|error| zip_problem(error, start))?;
     let name = member.name().map_err(|error| Problem::Directory(error.to_string()))?;
@@ -170,11 +171,28 @@ fn find_member(
     let start =
         start.ok_or_else(|| Problem::Directory("the member's place is not known".into()))?;
     drop(member);
+    // The library keeps one member of each name.
+    if has_several_entries(&mut reader, directory).map_err(damaged_data)? {
+        return Err(Problem::SeveralMembers);
+    }
     let length = reader.seek(SeekFrom::End(0)).map_err(damaged_data)?;
     if start.saturating_add(compressed) > length {
         return Err(Problem::Directory("the member goes beyond the end".into()));
     }
     Ok(Member { start, compressed, size, checksum, deflated })
+}
+
+/// Whether a directory that begins here has more than one entry: whether another one follows the
+/// first, which is of 46 bytes, a name, extra fields and a comment (APPNOTE.TXT, 4.3.12).
+fn has_several_entries(mut reader: impl Read + Seek, directory: u64) -> std::io::Result<bool> {
+    let mut entry = [0; 46];
+    reader.seek(SeekFrom::Start(directory))?;
+    reader.read_exact(&mut entry)?;
+    let length = |at: usize| i64::from(u16::from_le_bytes([entry[at], entry[at + 1]]));
+    reader.seek(SeekFrom::Current(length(28) + length(30) + length(32)))?;
+    let mut signature = [0; 4];
+    reader.read_exact(&mut signature)?;
+    Ok(signature == *b"PK\x01\x02")
 }
 
 /// What is wrong with a file whose directory cannot be read. A zip without an end record, which
@@ -192,11 +210,12 @@ fn zip_problem(error: ZipError, start: &[u8]) -> Problem {
     }
 }
 
-/// Whether a member belongs to its zip: the same name but for extensions and letter case.
+/// Whether a member belongs to its zip: the same name but for extensions and letter case. The
+/// reduced events file leaves its years away.
 fn is_named_alike(archive: &str, member: &str) -> bool {
     fn stem(name: &str) -> String {
         let mut stem = name.to_ascii_lowercase();
-        for extension in [".zip", ".csv", ".txt"] {
+        for extension in [".zip", ".csv", ".txt", ".1979-2013"] {
             stem.truncate(stem.strip_suffix(extension).map_or(stem.len(), str::len));
         }
         stem

@@ -1,8 +1,8 @@
 //! Which raw files there are, and what each is to become.
 
 use std::cell::RefCell;
-use std::collections::HashMap;
-use std::path::PathBuf;
+use std::collections::{BTreeSet, HashMap};
+use std::path::{Path, PathBuf};
 
 use catalog::ledger::StageName;
 use catalog::{Dataset, Directory, FileName, Layout, ParquetName, Period};
@@ -11,7 +11,7 @@ use stage::cli::FileArgs;
 use stage::named::{NamedOutput, named_files};
 use stage::settings::Order;
 use stage::work::{Input, Task};
-use stage::{Error, Session, Summary};
+use stage::{Error, Failure, Session, Summary};
 
 /// Names of files that are left out, shown at most.
 const OTHERS_SHOWN: usize = 5;
@@ -81,10 +81,15 @@ fn list_raw(
         message,
         hint: format!("put the zips of {dataset} there, or set directories.{dataset}.raw"),
     };
-    let others = RefCell::new(Vec::new());
+    let (others, asked) = (RefCell::new(Vec::new()), RefCell::new(BTreeSet::new()));
     let wanted = |name: &str| match FileName::parse(name) {
         Ok(parsed) if parsed.dataset == dataset => {
-            session.settings.feed.includes(parsed.feed) && session.range.overlaps(parsed.period)
+            let is_asked = session.settings.feed.includes(parsed.feed)
+                && session.range.overlaps(parsed.period);
+            if is_asked {
+                asked.borrow_mut().insert(name.to_owned());
+            }
+            is_asked
         }
         _ => {
             others.borrow_mut().push(name.to_owned());
@@ -98,6 +103,11 @@ fn list_raw(
         listed => listed?,
     };
     tell_others(session, dataset, others.into_inner(), summary);
+    let mut asked = asked.into_inner();
+    for entry in &entries {
+        asked.remove(&entry.name);
+    }
+    fail_irregular(session, &raw, &asked, summary)?;
     stage::files::refuse_among_inputs(&session.budget, &directory, std::slice::from_ref(&raw))?;
     let hive = layout.directory(dataset, Directory::Hive);
     let mut tasks = Vec::with_capacity(entries.len());
@@ -119,6 +129,30 @@ fn list_raw(
         tasks.reverse();
     }
     Ok(tasks)
+}
+
+/// Counts as failed what is named like a raw file and is none: a link whose disk is not mounted, a
+/// pipe, a device. Files that have vanished since they were listed are none of these.
+fn fail_irregular(
+    session: &Session,
+    raw: &Path,
+    names: &BTreeSet<String>,
+    summary: &mut Summary,
+) -> Result<(), Error> {
+    for name in names {
+        let path = raw.join(name);
+        let reason = match session.budget.stat(&path)? {
+            Some(stat) if !stat.is_regular => "it is no regular file: remove it",
+            None if session.budget.is_link(&path)? => {
+                "it is a link to a file that is not there: mount its disk, or remove it"
+            }
+            _ => continue,
+        };
+        session.printer.warn(format!("{}: {reason}", path.display()));
+        summary.files.failed += 1;
+        summary.failures.push(Failure::new(path, reason.to_owned()));
+    }
+    Ok(())
 }
 
 /// Says which files of a raw directory are none of the dataset.

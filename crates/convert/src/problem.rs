@@ -18,9 +18,9 @@ pub(crate) enum Problem {
     #[error("the zip has no members: fetch it again")]
     NoMembers,
     #[error(
-        "the zip has {0} members where one is expected: extract the right one and convert that"
+        "the zip has several members where one is expected: extract the right one and convert that"
     )]
-    SeveralMembers(usize),
+    SeveralMembers,
     #[error("the zip holds `{member}`, which does not belong to its name: fetch it again")]
     ForeignMember { member: String },
     #[error("the member is encrypted: fetch it again")]
@@ -61,7 +61,7 @@ impl Problem {
             Self::Truncated(_) => Damage::Truncated,
             Self::Directory(_) => Damage::Directory,
             Self::NoMembers => Damage::NoMember,
-            Self::SeveralMembers(_) => Damage::SeveralMembers,
+            Self::SeveralMembers => Damage::SeveralMembers,
             Self::ForeignMember { .. } => Damage::ForeignMember,
             Self::Encrypted => Damage::Encrypted,
             Self::Method(_) => Damage::Method,

@@ -2,6 +2,7 @@
 //! `Year=1979/…`. The files are closed only once the whole member has been read and is right.
 
 use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
 
 use arrow::array::RecordBatch;
 use catalog::{Dataset, ParquetName, Period};
@@ -17,11 +18,15 @@ pub(crate) const BATCH_ROWS: usize = 8_192;
 /// come in order of time this hardly happens.
 const ROWS_IN_MEMORY: usize = 500_000;
 
-/// The year of a record: the first four of the eight digits of its date.
+/// The years that the file covers: a bound on the files that are open at once.
+const YEARS: RangeInclusive<i32> = 1979..=2013;
+
+/// The year of a record: the first four of the eight digits of its date. `None` where there is no
+/// date, or one that the file does not cover.
 pub(crate) fn year_of(record: &[u8]) -> Option<i32> {
     let date = record.split(|byte| *byte == b'\t').next()?;
     match Period::parse(std::str::from_utf8(date).ok()?)? {
-        Period::Day(day) => Some(chrono::Datelike::year(&day)),
+        Period::Day(day) => Some(chrono::Datelike::year(&day)).filter(|year| YEARS.contains(year)),
         _ => None,
     }
 }
@@ -73,5 +78,25 @@ impl Years {
     /// Closes the files, oldest first.
     pub(crate) fn close(self, source: &str) -> Result<Vec<MadeFile>, TaskError> {
         self.by_year.into_values().map(|output| output.close(source)).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_years_of_the_file_count() {
+        for (date, year) in [
+            ("19790101", Some(1979)),
+            ("20131231", Some(2013)),
+            ("19781231", None),
+            ("99990101", None),
+            ("19791301", None),
+            ("1979", None),
+            ("", None),
+        ] {
+            assert_eq!(year_of(format!("{date}\tUSA").as_bytes()), year, "{date}");
+        }
     }
 }

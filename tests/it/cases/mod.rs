@@ -194,6 +194,38 @@ fn every_input_has_a_status_in_ledger_and_summary() -> Result<()> {
 }
 
 #[test]
+fn members_of_one_name_are_several_and_a_zip_begins_where_its_file_does() -> Result<()> {
+    let name = |day: u32| format!("2020060{day}.export.CSV");
+    let two = zip_of(&[(&name(1), events(5).as_bytes()), (&name(9), events(1).as_bytes())])?;
+    let mut alike = two.clone();
+    while let Some(at) = alike.windows(8).position(|bytes| bytes == b"20200609") {
+        alike[at..at + 8].copy_from_slice(b"20200601");
+    }
+    let one = zip_of(&[(&name(2), events(5).as_bytes())])?;
+    let joined = [one.clone(), one].concat();
+    let archive = Archive::empty()?;
+    for (day, bytes) in [(1, &alike[..]), (2, &joined), (3, b"")] {
+        let zip = if day == 3 { "" } else { ".zip" };
+        archive.add_raw("events", &format!("{}{zip}", name(day)), bytes)?;
+    }
+    let raw = archive.root().join("events/raw");
+    std::os::unix::fs::symlink("/does/not/exist", raw.join("20200604.export.CSV.zip"))?;
+    std::os::unix::fs::symlink("/dev/null", raw.join("20200605.export.CSV.zip"))?;
+    let ended = archive.run("convert", &["--delete-source", "--delete-despite", "empty"])?;
+    assert_eq!(ended.code, 3, "{}", ended.stderr);
+    let summary = ended.summary()?;
+    let mut failures: Vec<_> = summary.failures.iter().map(|failure| failure.damage).collect();
+    failures.sort_by_key(|damage| format!("{damage:?}"));
+    let expected = [None, None, Some(Damage::Directory), Some(Damage::NoBytes)];
+    assert_eq!(failures, [&expected[..], &[Some(Damage::SeveralMembers)]].concat());
+    assert!(ended.stderr.contains("a link to a file that is not there"), "{}", ended.stderr);
+    assert!(ended.stderr.contains("it is no regular file"), "{}", ended.stderr);
+    assert_eq!((summary.files.made, summary.files.sources_deleted), (0, 0));
+    assert_eq!(std::fs::read_dir(raw)?.count(), 5);
+    Ok(())
+}
+
+#[test]
 fn records_are_rows_rejects_and_blank_lines() -> Result<()> {
     // CV-07, CV-32: counted from the lines of the text and from the rows written.
     let text = format!("{}\n\nshort\n{}", events(300), event(7).trim_end());
