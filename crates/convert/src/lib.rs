@@ -128,8 +128,14 @@ pub fn run(args: &Args) -> Result<ExitStatus, Error> {
 fn fingerprints(session: &Session) -> Result<Fingerprints, Error> {
     let convert = &session.settings.convert;
     let of = |dataset| {
-        let (max_rejects, settings) = (convert.max_rejects, &convert.of(dataset));
-        let shape = Shape { rules: RULES_VERSION, max_rejects, settings };
+        let mut settings = convert.of(dataset);
+        if !settings.columns.is_empty() {
+            // In the order of the file, in which they are written: theirs changes nothing.
+            let kept = settings.output_columns(dataset).into_iter();
+            settings.columns = kept.map(|column| column.name.to_owned()).collect();
+        }
+        let max_rejects = convert.max_rejects;
+        let shape = Shape { rules: RULES_VERSION, max_rejects, settings: &settings };
         Ok((dataset, stage::fingerprint(&shape)?))
     };
     Dataset::ALL.into_iter().map(of).collect()

@@ -184,7 +184,11 @@ impl Summary {
     fn table(&self) -> String {
         let mut text = String::new();
         let files = &self.files;
-        let made = if self.dry_run { "to make" } else { "made" };
+        let (made, deleted) = if self.dry_run {
+            ("to make", "sources to delete")
+        } else {
+            ("made", "sources deleted")
+        };
         let _ok = write!(text, "{}: {} {made}", self.stage, plural(files.made, "file"));
         for (count, name) in [
             (files.up_to_date, "up to date"),
@@ -193,14 +197,15 @@ impl Summary {
             (files.failed, "failed"),
             (files.damaged, "of these damaged"),
             (files.too_large, "of these too large"),
-            (files.sources_deleted, "sources deleted"),
+            (files.sources_deleted, deleted),
             (files.ignored, "other files ignored"),
         ] {
             if count > 0 {
                 let _ok = write!(text, ", {count} {name}");
             }
         }
-        if files.made == 0 && files.failed == 0 && files.up_to_date > 0 {
+        let is_idle = files.made == 0 && files.failed == 0 && files.sources_deleted == 0;
+        if is_idle && files.up_to_date > 0 {
             text.push_str("; nothing left to do");
         }
         if self.rows.written > 0 || self.rows.read > 0 {

@@ -101,6 +101,8 @@ fn only_the_columns_asked_for_are_built_and_a_lost_key_is_told() -> Result<()> {
     let names: Vec<_> = batch.schema().fields().iter().map(|field| field.name().clone()).collect();
     assert_eq!(names, ["GKGRECORDID", "V1THEMES"]);
     assert_eq!(texts(&batch, "V1THEMES"), [Some("TAX".into())]);
+    settings("'GKGRECORDID', 'V1THEMES'")?;
+    assert_eq!(archive.run("convert", &[])?.summary()?.files.up_to_date, 1);
     settings("'V1THEMES', 'GKGRECORDID', 'V2DOCUMENTIDENTIFIER'")?;
     let ended = archive.run("convert", &[])?;
     assert_eq!(ended.summary()?.files.made, 1);
@@ -178,6 +180,9 @@ fn sources_are_deleted_only_where_nothing_is_lost() -> Result<()> {
     std::fs::remove_file(&link)?;
     // What is up to date already is deleted as well, once its losses are allowed by name.
     let flags = ["--delete-source", "--delete-despite", "rejects", "--delete-despite", "empty"];
+    let dry = archive.run("convert", &[&flags[..], &["--dry-run"]].concat())?;
+    assert_eq!((dry.code, dry.summary()?.files.sources_deleted), (0, 2), "{}", dry.stderr);
+    assert_eq!(raw()?, ["02", "03"]);
     let ended = archive.run("convert", &flags)?;
     let files = ended.summary()?.files;
     assert_eq!((ended.code, files.made, files.sources_deleted), (0, 0, 2), "{}", ended.stderr);

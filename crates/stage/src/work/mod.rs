@@ -298,7 +298,7 @@ pub fn run<T: Send, P: Into<Product>>(
         for task in &tasks {
             session.printer.detail(format!("would make {}", task.output_path().display()));
         }
-        return Ok(());
+        return spent.map_or(Ok(()), |spent| spent.finish(summary));
     }
     let Some(first) = tasks.first() else {
         return spent.map_or(Ok(()), |spent| spent.finish(summary));

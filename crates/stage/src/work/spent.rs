@@ -109,7 +109,8 @@ impl<'a> Spent<'a> {
         self.waiting.len() >= TOGETHER
     }
 
-    /// Deletes the sources that wait. Their records have to be on the storage by now.
+    /// Deletes the sources that wait, or says in a dry run that it would. Their records have to be
+    /// on the storage by now.
     pub(super) fn delete(&mut self, summary: &mut Summary) -> Result<(), Error> {
         for candidate in std::mem::take(&mut self.waiting) {
             self.session.interrupt.check()?;
@@ -118,10 +119,16 @@ impl<'a> Spent<'a> {
                 continue;
             }
             for input in &candidate.inputs {
-                if self.is_as_read(input)? {
+                if !self.is_as_read(input)? {
+                    continue;
+                }
+                summary.files.sources_deleted += 1;
+                let path = input.path.display();
+                if self.session.dry_run {
+                    self.session.printer.detail(format!("would delete {path}"));
+                } else {
                     self.session.budget.remove(&input.path)?;
-                    summary.files.sources_deleted += 1;
-                    self.session.printer.detail(format!("deleted {}", input.path.display()));
+                    self.session.printer.detail(format!("deleted {path}"));
                 }
             }
         }
