@@ -52,8 +52,7 @@ impl Output {
         name: &str,
         settings: &DatasetConversion,
     ) -> Result<Self, TaskError> {
-        let path = task.directory.join(name);
-        Self::write_to(budget.stage_within(&task.directory, &path), path, task, name, settings)
+        Self::write_to(|staged| staged, budget, task, name, settings)
     }
 
     /// Begins one of many files that are written at once.
@@ -63,19 +62,18 @@ impl Output {
         name: &str,
         settings: &DatasetConversion,
     ) -> Result<Self, TaskError> {
-        let path = task.directory.join(name);
-        let staged = budget.stage_within(&task.directory, &path).holding(HELD_BYTES);
-        Self::write_to(staged, path, task, name, settings)
+        Self::write_to(|staged| staged.holding(HELD_BYTES), budget, task, name, settings)
     }
 
     fn write_to(
-        staged: StagedFile,
-        path: PathBuf,
+        hold: impl FnOnce(StagedFile) -> StagedFile,
+        budget: &Budget,
         task: &Task,
         name: &str,
         settings: &DatasetConversion,
     ) -> Result<Self, TaskError> {
-        let dataset = task.dataset;
+        let (dataset, path) = (task.dataset, task.directory.join(name));
+        let staged = hold(budget.stage_within(&task.directory, &path));
         let notes = format::notes("convert", dataset, task.feed, &task.fingerprint);
         let mut properties = format::writer_properties(dataset, &notes)
             .into_builder()
