@@ -160,11 +160,10 @@ fn declared(session: &Session, task: &Task) -> SchemaRef {
     let is_cleaned = |input: &Input| {
         ParquetName::parse(task.dataset, &input.name).is_some_and(|name| name.cleaned)
     };
-    let columns = if task.inputs.iter().any(is_cleaned) {
-        session.settings.cleaned_columns(task.dataset)
-    } else {
-        session.settings.convert.of(task.dataset).output_columns(task.dataset)
-    };
+    if task.inputs.iter().any(is_cleaned) {
+        return Arc::new(session.settings.cleaned_schema(task.dataset));
+    }
+    let columns = session.settings.convert.of(task.dataset).output_columns(task.dataset);
     let field = |column: &Column| Field::new(column.name, column.column_type.data_type(), true);
     Arc::new(Schema::new(columns.iter().map(field).collect::<Vec<_>>()))
 }

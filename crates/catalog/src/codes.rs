@@ -11,7 +11,8 @@ use std::sync::LazyLock;
 
 use serde::{Deserialize, Serialize};
 
-use crate::Dataset;
+use crate::schema::LABELS;
+use crate::{Column, Dataset};
 
 /// A table of codes. Places have FIPS 10-4 countries of two letters, actors CAMEO countries of
 /// three, and neither are ISO's.
@@ -39,6 +40,11 @@ pub enum CodeTable {
     /// Actions.
     #[serde(alias = "EVENT_CODES")]
     Event,
+}
+
+/// The column that cleaning can add for the labels of a column's codes; `None` if it has no codes.
+pub fn label_column(column: &str) -> Option<Column> {
+    LABELS.iter().find(|label| label.name.strip_suffix("_Label") == Some(column)).copied()
 }
 
 /// A code and what it means.
@@ -88,9 +94,10 @@ impl CodeTable {
     pub fn of_column(column: &str) -> Option<Self> {
         Some(match column {
             "Actor1CountryCode" | "Actor2CountryCode" => Self::ActorCountry,
-            "Actor1Geo_CountryCode" | "Actor2Geo_CountryCode" | "ActionGeo_CountryCode" => {
-                Self::GeoCountry
-            }
+            "Actor1Geo_CountryCode"
+            | "Actor2Geo_CountryCode"
+            | "ActionGeo_CountryCode"
+            | "Geo_CountryCode" => Self::GeoCountry,
             "Actor1EthnicCode" | "Actor2EthnicCode" => Self::Ethnic,
             "Actor1KnownGroupCode" | "Actor2KnownGroupCode" => Self::KnownGroup,
             "Actor1Religion1Code"
@@ -106,7 +113,7 @@ impl CodeTable {
 
     /// The columns that hold its codes, each once.
     pub fn columns(self) -> impl Iterator<Item = &'static str> {
-        let datasets = [Dataset::Events, Dataset::EventsReduced];
+        let datasets = [Dataset::Events, Dataset::EventsReduced, Dataset::GkgV1Counts];
         let names = datasets.into_iter().flat_map(|of| of.columns().iter().map(|it| it.name));
         names.filter(move |name| Self::of_column(name) == Some(self))
     }
@@ -174,7 +181,7 @@ mod tests {
     #[test]
     fn every_table_has_its_codes_and_columns() {
         let counts = CodeTable::ALL.map(|table| (table.codes().count(), table.columns().count()));
-        assert_eq!(counts, [(262, 2), (280, 3), (639, 2), (115, 2), (31, 4), (39, 6), (321, 4)]);
+        assert_eq!(counts, [(262, 2), (280, 4), (639, 2), (115, 2), (31, 4), (39, 6), (321, 4)]);
         assert_eq!(TABLES.len(), CodeTable::ALL.len());
         for table in CodeTable::ALL {
             assert_eq!(table.name().parse(), Ok(table));
@@ -183,6 +190,15 @@ mod tests {
             }
         }
         assert!("Day".parse::<CodeTable>().is_err());
+    }
+
+    #[test]
+    fn every_column_with_codes_and_no_other_has_one_for_labels() {
+        for column in Dataset::ALL.iter().flat_map(|dataset| dataset.columns()) {
+            let label = label_column(column.name).map(|label| label.name);
+            let expected = format!("{}_Label", column.name);
+            assert_eq!(label, CodeTable::of_column(column.name).map(|_| expected.as_str()));
+        }
     }
 
     #[test]

@@ -31,7 +31,7 @@ mod period;
 mod position;
 mod schema;
 
-pub use codes::{Code, CodeTable, UnknownCodes};
+pub use codes::{Code, CodeTable, UnknownCodes, label_column};
 pub use coverage::{Coverage, Gap};
 pub use dataset::{Dataset, Feed, FeedChoice, UnknownDataset};
 pub use layout::{AggregatePeriod, Directory, Layout, UnknownPeriod};
@@ -39,4 +39,4 @@ pub use listed::ListedFile;
 pub use name::{FileName, NameError, ParquetName};
 pub use period::{DateRange, Period};
 pub use position::SourceNumber;
-pub use schema::{Column, ColumnType, DATE_ORIGINALS};
+pub use schema::{Column, ColumnType, DATE_ORIGINALS, EVENT_DATE};

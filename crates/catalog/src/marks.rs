@@ -15,6 +15,8 @@ pub const DATASET: &str = "gdelt-mill.dataset";
 pub const FEED: &str = "gdelt-mill.feed";
 /// The files it was made of: a JSON list of [`SourceMark`] in the order of the rows.
 pub const SOURCES: &str = "gdelt-mill.sources";
+/// Rows of its sources, those that it does not have included.
+pub const ROWS_READ: &str = "gdelt-mill.rows-read";
 /// What the stage did, as JSON.
 pub const STEPS: &str = "gdelt-mill.steps";
 /// Digest of the settings that shaped the file.

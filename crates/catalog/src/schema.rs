@@ -19,6 +19,8 @@ pub enum ColumnType {
     Float64,
     /// UTF-8 text.
     Text,
+    /// A day, in 32 bits. No file of GDELT's has such a column: cleaning can add one.
+    Date,
 }
 
 impl ColumnType {
@@ -28,6 +30,7 @@ impl ColumnType {
             Self::Int64 => DataType::Int64,
             Self::Float64 => DataType::Float64,
             Self::Text => DataType::Utf8,
+            Self::Date => DataType::Date32,
         }
     }
 }
@@ -60,6 +63,37 @@ pub const DATE_ORIGINALS: &[Column] = &[
     int("MonthYear_original"),
     int("Year_original"),
     float("FractionDate_original"),
+];
+
+/// The day of an event as a date, which cleaning can add behind the columns above.
+pub const EVENT_DATE: Column = Column { name: "EventDate", column_type: ColumnType::Date };
+
+/// What the codes of a column mean, which cleaning can add behind all others.
+pub(crate) const LABELS: &[Column] = &[
+    text("Actor1CountryCode_Label"),
+    text("Actor1KnownGroupCode_Label"),
+    text("Actor1EthnicCode_Label"),
+    text("Actor1Religion1Code_Label"),
+    text("Actor1Religion2Code_Label"),
+    text("Actor1Type1Code_Label"),
+    text("Actor1Type2Code_Label"),
+    text("Actor1Type3Code_Label"),
+    text("Actor2CountryCode_Label"),
+    text("Actor2KnownGroupCode_Label"),
+    text("Actor2EthnicCode_Label"),
+    text("Actor2Religion1Code_Label"),
+    text("Actor2Religion2Code_Label"),
+    text("Actor2Type1Code_Label"),
+    text("Actor2Type2Code_Label"),
+    text("Actor2Type3Code_Label"),
+    text("EventCode_Label"),
+    text("EventBaseCode_Label"),
+    text("EventRootCode_Label"),
+    text("CAMEOCode_Label"),
+    text("Actor1Geo_CountryCode_Label"),
+    text("Actor2Geo_CountryCode_Label"),
+    text("ActionGeo_CountryCode_Label"),
+    text("Geo_CountryCode_Label"),
 ];
 
 pub(crate) const EVENTS: &[Column] = &[

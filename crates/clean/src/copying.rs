@@ -5,14 +5,14 @@ use std::collections::VecDeque;
 use std::io::Write;
 use std::ops::Range;
 
-use bytes::{Buf as _, Bytes};
 use io_budget::parquet::ParquetFile;
 use parquet::bloom_filter::Sbbf;
 use parquet::column::writer::ColumnCloseResult;
-use parquet::errors::{ParquetError, Result};
+use parquet::errors::ParquetError;
 use parquet::file::metadata::ColumnChunkMetaData;
-use parquet::file::reader::{ChunkReader, Length};
 use parquet::file::writer::SerializedRowGroupWriter;
+
+use crate::parts::Parts;
 
 /// Bytes of neighbouring chunks that are read together, at most.
 const READ_BYTES: u64 = 32 << 20;
@@ -34,7 +34,7 @@ pub(crate) struct Copier<'a> {
     file: &'a ParquetFile,
     group: usize,
     waiting: VecDeque<usize>,
-    read: VecDeque<Parts>,
+    read: VecDeque<(usize, Parts)>,
 }
 
 impl<'a> Copier<'a> {
@@ -52,15 +52,15 @@ impl<'a> Copier<'a> {
     pub(crate) fn append_next<W: Write + Send>(
         &mut self,
         output: &mut SerializedRowGroupWriter<'_, W>,
-    ) -> std::result::Result<(), Failure> {
+    ) -> Result<(), Failure> {
         if self.read.is_empty() {
             self.read_ahead()?;
         }
-        let Some(parts) = self.read.pop_front() else {
+        let Some((column, parts)) = self.read.pop_front() else {
             return Err(Failure::Source(String::from("more chunks are copied than announced")));
         };
         let group = self.file.metadata().row_group(self.group);
-        let chunk = group.column(parts.column);
+        let chunk = group.column(column);
         let damaged = |error: ParquetError| Failure::Source(error.to_string());
         let index = self.file.metadata().page_index_for_row_group(self.group);
         let close = ColumnCloseResult {
@@ -68,14 +68,14 @@ impl<'a> Copier<'a> {
             rows_written: u64::try_from(group.num_rows()).unwrap_or(0),
             metadata: chunk.clone(),
             bloom_filter: Sbbf::read_from_column_chunk(chunk, &parts).map_err(damaged)?,
-            column_index: index.column_index(parts.column).cloned(),
-            offset_index: index.offset_index(parts.column).cloned(),
+            column_index: index.column_index(column).cloned(),
+            offset_index: index.offset_index(column).cloned(),
         };
         output.append_column(&parts, close).map_err(Failure::Writing)
     }
 
     /// Reads the next chunk, and those after it up to [`READ_BYTES`], in few requests.
-    fn read_ahead(&mut self) -> std::result::Result<(), Failure> {
+    fn read_ahead(&mut self) -> Result<(), Failure> {
         let metadata = self.file.metadata().row_group(self.group);
         let (mut ranges, mut owners) = (Vec::new(), Vec::new());
         let mut bytes = 0;
@@ -92,18 +92,14 @@ impl<'a> Copier<'a> {
         let read = self.file.read_ranges(&ranges).map_err(Failure::Reading)?;
         let mut read = ranges.iter().map(|range| range.start).zip(read);
         for (column, count) in owners {
-            let parts = read.by_ref().take(count).collect();
-            self.read.push_back(Parts { column, parts });
+            self.read.push_back((column, Parts::new(read.by_ref().take(count))));
         }
         Ok(())
     }
 }
 
 /// Where a chunk and its bloom filter stand in a file of `size` bytes.
-fn ranges_of(
-    chunk: &ColumnChunkMetaData,
-    size: u64,
-) -> std::result::Result<Vec<Range<u64>>, Failure> {
+fn ranges_of(chunk: &ColumnChunkMetaData, size: u64) -> Result<Vec<Range<u64>>, Failure> {
     let start = chunk.dictionary_page_offset().unwrap_or_else(|| chunk.data_page_offset());
     let mut wanted = vec![(start, Some(chunk.compressed_size()))];
     if let Some(offset) = chunk.bloom_filter_offset() {
@@ -122,46 +118,4 @@ fn ranges_of(
         let name = chunk.column_path().string();
         Failure::Source(format!("column `{name}` lies outside the file, says its footer"))
     })
-}
-
-/// Parts of a file that were read, each with its place in the file.
-#[derive(Debug)]
-struct Parts {
-    column: usize,
-    parts: Vec<(u64, Bytes)>,
-}
-
-impl Parts {
-    /// The bytes from `start` to the end of the part that holds it.
-    fn from(&self, start: u64) -> Result<Bytes> {
-        let found = self.parts.iter().find_map(|(offset, bytes)| {
-            let skip = usize::try_from(start.checked_sub(*offset)?).ok()?;
-            (skip <= bytes.len()).then(|| bytes.slice(skip..))
-        });
-        found.ok_or_else(|| ParquetError::EOF(format!("byte {start} was not read")))
-    }
-}
-
-impl Length for Parts {
-    fn len(&self) -> u64 {
-        let end = |(start, bytes): &(u64, Bytes)| start + bytes.len() as u64;
-        self.parts.iter().map(end).max().unwrap_or(0)
-    }
-}
-
-impl ChunkReader for Parts {
-    type T = bytes::buf::Reader<Bytes>;
-
-    fn get_read(&self, start: u64) -> Result<Self::T> {
-        Ok(self.from(start)?.reader())
-    }
-
-    fn get_bytes(&self, start: u64, length: usize) -> Result<Bytes> {
-        let bytes = self.from(start)?;
-        if bytes.len() < length {
-            let read = bytes.len();
-            return Err(ParquetError::EOF(format!("{length} bytes at {start}, {read} were read")));
-        }
-        Ok(bytes.slice(..length))
-    }
 }

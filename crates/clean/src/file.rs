@@ -1,12 +1,12 @@
 //! One file, from opening to what is to be published.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::io::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use arrow::array::{ArrayRef, BooleanArray, new_null_array};
-use arrow::compute::filter;
+use arrow::array::new_null_array;
+use catalog::Dataset;
 use catalog::marks::{self, SourceMark};
 use io_budget::parquet::{ParquetFile, footer_start};
 use parquet::arrow::add_encoded_arrow_schema_to_metadata;
@@ -17,11 +17,15 @@ use parquet::file::writer::SerializedFileWriter;
 use stage::work::{Crew, FileFacts, Made, MadeFile, Tally, Task, TaskError};
 use stage::{Error, Session, files, format, pool};
 
+use crate::changes::{Changes, Rules};
+use crate::codes::{CodeAudit, CodedColumn, coded_columns};
 use crate::copying::{Copier, Failure};
+use crate::dictionaries::Dictionaries;
 use crate::encoding::Chunks;
-use crate::groups::{Changes, for_each_batch, rows_of};
-use crate::layout::{Layout, Origin, OutputColumn, root};
+use crate::layout::{Layout, OutputColumn, root};
+use crate::rows::{for_each_batch, rows_of};
 use crate::steps::Steps;
+use crate::steps::places::Table;
 
 /// Rows of an array of nulls.
 const NULL_ROWS: usize = 16_384;
@@ -30,13 +34,40 @@ const NULL_ROWS: usize = 16_384;
 #[derive(Debug)]
 pub(crate) struct Cleaner<'a> {
     session: &'a Session,
+    steps: &'a BTreeMap<Dataset, Steps>,
     /// What was warned of already: thousands of files may lack the same column.
     said: Mutex<HashSet<String>>,
+    /// The tables of places, by path; read when the first file needs them.
+    tables: Mutex<HashMap<PathBuf, Arc<Table>>>,
+}
+
+/// A source, looked at and found to be what its steps need.
+#[derive(Debug)]
+pub(crate) struct Checked<'a> {
+    pub(crate) source: &'a ParquetFile,
+    pub(crate) layout: Layout,
+    pub(crate) coded: Vec<CodedColumn>,
+    steps: &'a Steps,
+    table: Option<Arc<Table>>,
+}
+
+impl Checked<'_> {
+    pub(crate) fn rules(&self) -> Rules<'_> {
+        Rules { steps: self.steps, table: self.table.as_deref() }
+    }
+
+    /// The dictionaries of the columns that steps and audit look at.
+    pub(crate) fn dictionaries(&self, group: usize) -> Result<Dictionaries, TaskError> {
+        let coded = self.coded.iter().map(CodedColumn::position);
+        let texts = self.layout.texts.iter().copied();
+        let columns: BTreeSet<usize> = coded.chain(texts).collect();
+        Dictionaries::read(self.source, group, columns)
+    }
 }
 
 impl<'a> Cleaner<'a> {
-    pub(crate) fn new(session: &'a Session) -> Self {
-        Self { session, said: Mutex::default() }
+    pub(crate) fn new(session: &'a Session, steps: &'a BTreeMap<Dataset, Steps>) -> Self {
+        Self { session, steps, said: Mutex::default(), tables: Mutex::default() }
     }
 
     /// Opens the source of a task.
@@ -47,6 +78,41 @@ impl<'a> Cleaner<'a> {
         files::open_listed(self.session, input).map_err(|error| TaskError::reading(&error))
     }
 
+    /// Looks at the source of a task.
+    pub(crate) fn check<'f>(
+        &'f self,
+        task: &Task,
+        source: &'f ParquetFile,
+    ) -> Result<Checked<'f>, TaskError> {
+        let steps = self
+            .steps
+            .get(&task.dataset)
+            .ok_or_else(|| Error::Internal("no step is active".into()))?;
+        files::check_dataset(source, task.dataset).map_err(TaskError::Failed)?;
+        if source.key_value(marks::STAGE) == Some("clean") {
+            let path = source.path();
+            self.warn_once("files are cleaned already and are cleaned again, such as", path);
+        }
+        let layout = Layout::of(source, task.dataset, steps).map_err(TaskError::Failed)?;
+        for name in &layout.not_required {
+            let dataset = task.dataset;
+            let message = format!("files of {dataset} lack the required column {name}, such as");
+            self.warn_once(&message, source.path());
+        }
+        let table = steps.places_table.as_deref().map(|path| self.table(path)).transpose()?;
+        Ok(Checked { source, layout, coded: coded_columns(source), steps, table })
+    }
+
+    fn table(&self, path: &Path) -> Result<Arc<Table>, Error> {
+        let mut tables = self.tables.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(table) = tables.get(path) {
+            return Ok(Arc::clone(table));
+        }
+        let table = Arc::new(Table::read(&self.session.budget, path)?);
+        tables.insert(path.to_owned(), Arc::clone(&table));
+        Ok(table)
+    }
+
     /// Makes the output of a task.
     pub(crate) fn clean(
         &self,
@@ -54,36 +120,15 @@ impl<'a> Cleaner<'a> {
         source: &ParquetFile,
         crew: Crew<'_>,
     ) -> Result<Made, TaskError> {
-        let steps = Steps::of(self.session, task.dataset)
-            .ok_or_else(|| Error::Internal("no step is active".into()))?;
-        files::check_dataset(source, task.dataset).map_err(TaskError::Failed)?;
-        if source.key_value(marks::STAGE) == Some("clean") {
-            let path = source.path();
-            self.warn_once("files are cleaned already and are cleaned again, such as", path);
-        }
-        let layout = Layout::of(source, task.dataset, &steps).map_err(TaskError::Failed)?;
-        for name in &layout.not_required {
-            let dataset = task.dataset;
-            let message = format!("files of {dataset} lack the required column {name}, such as");
-            self.warn_once(&message, source.path());
-        }
-
+        let checked = self.check(task, source)?;
         let output = task.output_path();
         let mut staged = self.session.budget.stage_within(&task.directory, &output);
         let mut notes = format::notes("clean", task.dataset, task.feed, &task.fingerprint);
-        notes.push((marks::STEPS, steps.note()?));
-        let writing = Writing { source, layout: &layout, output: &output };
+        notes.push((marks::STEPS, checked.steps.note()?));
+        notes.push((marks::ROWS_READ, source.rows().to_string()));
+        let writing = Writing { checked: &checked, output: &output };
         let written = writing.write(&mut staged, task, &notes, crew)?;
 
-        let mut counts = layout.counts;
-        for (name, count) in [
-            ("dates of 1920 repaired", written.repaired),
-            ("rows dropped, null in a required column", source.rows() - written.rows),
-        ] {
-            if count > 0 {
-                counts.insert(name.to_owned(), count);
-            }
-        }
         let facts = FileFacts {
             output: task.output.clone(),
             rows: written.rows,
@@ -94,7 +139,8 @@ impl<'a> Cleaner<'a> {
             rows_by_input: vec![written.rows],
             rows_read: source.rows(),
             is_empty_upstream: source.rows() == 0,
-            counts,
+            counts: counts(&checked.layout, written.counts, written.codes.padded),
+            unknown_codes: written.codes.unknown,
             ..Tally::default()
         };
         Ok(Made { files: vec![MadeFile { staged, facts }], tally })
@@ -108,25 +154,38 @@ impl<'a> Cleaner<'a> {
     }
 }
 
+/// All that is to be said of a file, by name.
+pub(crate) fn counts(
+    layout: &Layout,
+    of_steps: BTreeMap<&'static str, u64>,
+    padded: BTreeMap<String, u64>,
+) -> BTreeMap<String, u64> {
+    let mut counts = layout.counts.clone();
+    counts.extend(of_steps.into_iter().map(|(name, count)| (name.to_owned(), count)));
+    counts.extend(padded);
+    counts
+}
+
 /// What was written.
 struct Written {
     rows: u64,
-    repaired: u64,
+    counts: BTreeMap<&'static str, u64>,
+    codes: CodeAudit,
     metadata: ParquetMetaData,
 }
 
 /// A cleaned file under construction.
 struct Writing<'a> {
-    source: &'a ParquetFile,
-    layout: &'a Layout,
+    checked: &'a Checked<'a>,
     output: &'a Path,
 }
 
 /// A row group whose steps are done and which is not written yet.
 struct Prepared {
     group: usize,
-    changes: Changes,
     rows_kept: usize,
+    counts: BTreeMap<&'static str, u64>,
+    codes: CodeAudit,
     /// For each output column the column of the source whose chunk is copied, if it is.
     copied: Vec<Option<usize>>,
     /// The chunks of the others.
@@ -144,28 +203,33 @@ impl Writing<'_> {
     ) -> Result<Written, TaskError> {
         let encoding = |error| TaskError::encoding(self.output, error);
         let mut properties = format::writer_properties(task.dataset, notes);
-        add_encoded_arrow_schema_to_metadata(&self.layout.schema(), &mut properties);
+        let Checked { source, layout, .. } = self.checked;
+        add_encoded_arrow_schema_to_metadata(&layout.schema(), &mut properties);
         let properties = Arc::new(properties);
-        let all: Vec<_> = self.layout.columns.iter().collect();
+        let all: Vec<_> = layout.columns.iter().collect();
         let root = root(&all).map_err(encoding)?;
         let mut writer =
             SerializedFileWriter::new(staged, root, Arc::clone(&properties)).map_err(encoding)?;
-        let (mut rows, mut repaired) = (0, 0);
-        let groups = 0..self.source.metadata().num_row_groups();
+        let mut rows = 0;
+        let (mut counts, mut codes) = (BTreeMap::new(), CodeAudit::default());
+        let groups = 0..source.metadata().num_row_groups();
         let prepare = |group| self.prepare(group, &properties);
         pool::map_ordered(crew.threads(), groups, prepare, |prepared| {
-            let prepared: Prepared = prepared?;
+            let mut prepared: Prepared = prepared?;
             rows += prepared.rows_kept as u64;
-            repaired += prepared.changes.repaired() as u64;
+            for (name, count) in std::mem::take(&mut prepared.counts) {
+                *counts.entry(name).or_default() += count;
+            }
+            codes.merge(std::mem::take(&mut prepared.codes));
             if prepared.rows_kept > 0 { self.write_group(&mut writer, prepared) } else { Ok(()) }
         })?;
-        let name = self.source.path().file_name().unwrap_or_default().to_string_lossy();
+        let name = source.path().file_name().unwrap_or_default().to_string_lossy();
         let mark = SourceMark { name: name.into_owned(), rows };
         let sources =
             serde_json::to_string(&[mark]).map_err(|error| Error::Internal(error.to_string()))?;
         writer.append_key_value_metadata(KeyValue::new(marks::SOURCES.to_owned(), sources));
         let metadata = writer.close().map_err(encoding)?;
-        Ok(Written { rows, repaired, metadata })
+        Ok(Written { rows, counts, codes, metadata })
     }
 
     fn prepare(
@@ -173,11 +237,17 @@ impl Writing<'_> {
         group: usize,
         properties: &WriterPropertiesPtr,
     ) -> Result<Prepared, TaskError> {
-        let changes = Changes::find(self.source, group, self.layout)?;
-        let rows_kept = changes.rows_kept(rows_of(self.source.metadata().row_group(group)));
+        let Checked { source, layout, coded, .. } = self.checked;
+        let dictionaries = self.checked.dictionaries(group)?;
+        let mut codes = CodeAudit::default();
+        codes.add(source, group, coded, &dictionaries)?;
+        let rules = self.checked.rules();
+        let mut changes = Changes::find(source, group, layout, rules, &dictionaries)?;
+        let counts = std::mem::take(&mut changes.counts);
+        let rows_kept = changes.rows_kept(rows_of(source.metadata().row_group(group)));
         let copied: Vec<_> =
-            self.layout.columns.iter().map(|column| copied_chunk(column, &changes)).collect();
-        let of_columns = self.layout.columns.iter().zip(&copied);
+            layout.columns.iter().map(|column| changes.copied_chunk(column)).collect();
+        let of_columns = layout.columns.iter().zip(&copied);
         let anew: Vec<_> =
             of_columns.filter(|(_, copied)| copied.is_none()).map(|(column, _)| column).collect();
         let encoded = if rows_kept > 0 {
@@ -185,7 +255,7 @@ impl Writing<'_> {
         } else {
             Vec::new()
         };
-        Ok(Prepared { group, changes, rows_kept, copied, encoded })
+        Ok(Prepared { group, rows_kept, counts, codes, copied, encoded })
     }
 
     fn write_group<W: Write + Send>(
@@ -196,7 +266,7 @@ impl Writing<'_> {
         let encoding = |error| TaskError::encoding(self.output, error);
         let Prepared { group, copied, encoded, .. } = prepared;
         let mut chunks = encoded.into_iter();
-        let mut copier = Copier::new(self.source, group, copied.iter().copied().flatten());
+        let mut copier = Copier::new(self.checked.source, group, copied.iter().copied().flatten());
         let mut output = writer.next_row_group().map_err(encoding)?;
         for origin in copied {
             match origin {
@@ -224,15 +294,11 @@ impl Writing<'_> {
         changes: &Changes,
     ) -> Result<Vec<ArrowColumnChunk>, TaskError> {
         let encoding = |error| TaskError::encoding(self.output, error);
+        let source = self.checked.source;
         let mut chunks = Chunks::begin(columns, properties).map_err(encoding)?;
-        let positions: Vec<_> = match (&changes.wrong, &changes.kept) {
-            (None, None) => {
-                columns.iter().filter_map(|column| column.origin.unrepaired()).collect()
-            }
-            _ => columns.iter().flat_map(|column| column.origin.sources()).collect(),
-        };
+        let positions = changes.sources(columns);
         if positions.is_empty() {
-            let mut left = changes.rows_kept(rows_of(self.source.metadata().row_group(group)));
+            let mut left = changes.rows_kept(rows_of(source.metadata().row_group(group)));
             while left > 0 {
                 let rows = left.min(NULL_ROWS);
                 let nulls = |column: &&OutputColumn| new_null_array(column.field.data_type(), rows);
@@ -241,28 +307,12 @@ impl Writing<'_> {
             }
             return chunks.finish().map_err(encoding);
         }
-        for_each_batch(self.source, group, positions, |first, rows| {
-            let wrong = changes.wrong.as_ref().map(|wrong| wrong.slice(first, rows.count()));
-            let kept = changes.kept.as_ref().map(|kept| kept.slice(first, rows.count()));
-            let kept = kept.map(BooleanArray::from);
-            let values = |column: &&OutputColumn| -> Result<ArrayRef, TaskError> {
-                let values = column.origin.values(column.field.data_type(), rows, wrong.as_ref());
-                values
-                    .and_then(|values| match &kept {
-                        Some(kept) => filter(&values, kept),
-                        None => Ok(values),
-                    })
-                    .map_err(|error| TaskError::reading(&error))
-            };
-            let arrays = columns.iter().map(values).collect::<Result<Vec<_>, _>>()?;
+        for_each_batch(source, group, positions, |first, rows| {
+            let arrays = changes
+                .values(columns, rows, first, self.checked.rules())
+                .map_err(|error| TaskError::reading(&error))?;
             chunks.write(&arrays).map_err(encoding)
         })?;
         chunks.finish().map_err(encoding)
     }
-}
-
-/// The column of the source whose chunk is this column's, unless rows of it change.
-fn copied_chunk(column: &OutputColumn, changes: &Changes) -> Option<usize> {
-    let is_repaired = changes.wrong.is_some() && !matches!(column.origin, Origin::Source(_));
-    column.copy_of.filter(|_| changes.kept.is_none() && !is_repaired)
 }

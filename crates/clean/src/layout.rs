@@ -3,18 +3,16 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, new_null_array};
-use arrow::buffer::BooleanBuffer;
 use arrow::datatypes::{DataType, Field, FieldRef, Schema};
-use arrow::error::ArrowError;
-use catalog::{Column, Dataset};
+use catalog::{CodeTable, Dataset, EVENT_DATE};
 use io_budget::parquet::ParquetFile;
 use parquet::arrow::ArrowSchemaConverter;
 use parquet::errors::ParquetError;
 use parquet::schema::types::{SchemaDescriptor, Type, TypePtr};
 
-use crate::groups::Rows;
-use crate::steps::{self, ADDED, DATES, DAY, Steps};
+use crate::geo::{self, Part, Role};
+use crate::steps::dates::{self, ADDED, DATES, DAY};
+use crate::steps::{Steps, markers};
 
 /// What to do about a source that is not as this program's files are.
 const MAKE_AGAIN: &str = "make the file again with gdelt-convert";
@@ -28,6 +26,13 @@ pub(crate) enum Origin {
     Repaired { date: &'static str, source: usize },
     /// What a column of dates said in repaired rows.
     Original { source: usize, kept: Option<usize> },
+    /// A column of a geographic point, of the place that it is; `role` is its place in
+    /// [`Layout::roles`].
+    Place { role: usize, part: Part, source: usize },
+    /// The days of a column, repaired where that is done, as dates.
+    EventDate(usize),
+    /// What the codes of a column mean.
+    Labels { source: usize, table: CodeTable },
     /// The source has no such column.
     Nothing,
 }
@@ -36,41 +41,25 @@ impl Origin {
     /// The columns of the source that have to be read.
     pub(crate) fn sources(&self) -> impl Iterator<Item = usize> {
         let (first, second) = match self {
-            Self::Source(source) | Self::Repaired { source, .. } => (Some(*source), None),
+            Self::Source(source)
+            | Self::Repaired { source, .. }
+            | Self::Place { source, .. }
+            | Self::EventDate(source)
+            | Self::Labels { source, .. } => (Some(*source), None),
             Self::Original { source, kept } => (Some(*source), *kept),
             Self::Nothing => (None, None),
         };
         first.into_iter().chain(second)
     }
 
-    /// The column of the source that this one equals as long as no row is repaired.
-    pub(crate) fn unrepaired(&self) -> Option<usize> {
+    /// The column of the source that this one equals as long as no step changes a row.
+    pub(crate) fn unchanged(&self) -> Option<usize> {
         match self {
-            Self::Source(source) | Self::Repaired { source, .. } => Some(*source),
+            Self::Source(source) | Self::Repaired { source, .. } | Self::Place { source, .. } => {
+                Some(*source)
+            }
             Self::Original { kept, .. } => *kept,
-            Self::Nothing => None,
-        }
-    }
-
-    /// The values for some rows, of which the `wrong` ones are repaired.
-    pub(crate) fn values(
-        &self,
-        data_type: &DataType,
-        rows: &Rows,
-        wrong: Option<&BooleanBuffer>,
-    ) -> Result<ArrayRef, ArrowError> {
-        match (self, wrong) {
-            (Self::Repaired { date, source }, Some(wrong)) => {
-                steps::repaired(date, rows.column(*source), wrong)
-            }
-            (Self::Original { source, kept }, Some(wrong)) => {
-                let kept = kept.map(|kept| rows.column(kept));
-                steps::originals(rows.column(*source), kept, wrong)
-            }
-            _ => Ok(match self.unrepaired() {
-                Some(source) => Arc::clone(rows.column(source)),
-                None => new_null_array(data_type, rows.count()),
-            }),
+            Self::EventDate(_) | Self::Labels { .. } | Self::Nothing => None,
         }
     }
 }
@@ -93,6 +82,12 @@ pub(crate) struct Layout {
     pub(crate) columns: Vec<OutputColumn>,
     /// `Day` and `DATEADDED`, if dates are to be repaired and the source has what that needs.
     pub(crate) dates: Option<(usize, usize)>,
+    /// The columns of [`markers::COLUMNS`].
+    pub(crate) markers: [Option<usize>; 3],
+    /// The columns of text, if white space in it is to be changed.
+    pub(crate) texts: Vec<usize>,
+    /// The geographic points, if they are to be resolved.
+    pub(crate) roles: Vec<Role>,
     /// The columns in which a null drops the row.
     pub(crate) required: Vec<(DataType, Origin)>,
     /// The required columns that the source does not have.
@@ -112,28 +107,18 @@ impl Layout {
         }
         let repairs = steps.date_1920 && lacking.is_none();
         let dates = if repairs { file.column(DAY).zip(file.column(ADDED)) } else { None };
-        let origin_of = |name: &str| origin(file, name, repairs);
-
-        let mut columns = Vec::with_capacity(steps.output.len());
-        let declared = declared_nodes(&steps.output).map_err(|error| error.to_string())?;
-        for (column, declared) in steps.output.iter().zip(declared) {
-            let origin = origin_of(column.name);
-            if matches!(origin, Origin::Nothing) && !is_added(column) {
-                counts
-                    .insert(format!("files without column {}, filled with nulls", column.name), 1);
-            }
-            let schema = file.metadata().file_metadata().schema_descr();
-            let copy_of = origin.unrepaired().filter(|source| is_plain(schema, *source));
-            let node = copy_of.map_or(declared, |source| schema.column(source).self_type_ptr());
-            let field = Arc::new(Field::new(column.name, column.column_type.data_type(), true));
-            columns.push(OutputColumn { field, node, origin, copy_of });
+        let roles = if steps.places_table.is_some() { geo::roles(file) } else { Vec::new() };
+        if steps.places_table.is_some() && roles.len() < geo::ROLES.len() {
+            counts.insert(String::from("files with places not looked at, columns missing"), 1);
         }
+        let origins = Origins { file, repairs, roles: &roles };
+        let columns = columns(&origins, dataset, steps, &mut counts)?;
 
         let mut required = Vec::new();
         let mut not_required = Vec::new();
         for name in &steps.require {
             let known = steps.known.iter().find(|column| column.name == name);
-            match (origin_of(name), known) {
+            match (origins.of(name), known) {
                 (Origin::Nothing, _) | (_, None) => not_required.push(name.clone()),
                 (origin, Some(column)) => required.push((column.column_type.data_type(), origin)),
             }
@@ -142,7 +127,12 @@ impl Layout {
             let names = not_required.join(", ");
             return Err(format!("it has none of the required columns {names}: {MAKE_AGAIN}"));
         }
-        Ok(Self { columns, dates, required, not_required, counts })
+        let is_text = |(at, field): (usize, &FieldRef)| {
+            (steps.normalize.is_some() && *field.data_type() == DataType::Utf8).then_some(at)
+        };
+        let texts = file.schema().fields().iter().enumerate().filter_map(is_text).collect();
+        let markers = markers::COLUMNS.map(|name| file.column(name));
+        Ok(Self { columns, dates, markers, texts, roles, required, not_required, counts })
     }
 
     /// The arrow schema of the output.
@@ -157,19 +147,73 @@ pub(crate) fn root(columns: &[&OutputColumn]) -> Result<TypePtr, ParquetError> {
     Ok(Arc::new(Type::group_type_builder("arrow_schema").with_fields(nodes).build()?))
 }
 
-fn origin(file: &ParquetFile, name: &str, repairs: bool) -> Origin {
-    let found = file.column(name);
-    if repairs {
-        let repaired = DATES.into_iter().find(|date| *date == name);
-        if let (Some(date), Some(source)) = (repaired, found) {
-            return Origin::Repaired { date, source };
+/// Tells where columns come from, by name.
+struct Origins<'a> {
+    file: &'a ParquetFile,
+    /// Whether dates are repaired.
+    repairs: bool,
+    roles: &'a [Role],
+}
+
+impl Origins<'_> {
+    fn of(&self, name: &str) -> Origin {
+        let found = self.file.column(name);
+        if self.repairs {
+            let repaired = DATES.into_iter().find(|date| *date == name);
+            if let (Some(date), Some(source)) = (repaired, found) {
+                return Origin::Repaired { date, source };
+            }
+            let of = DATES.into_iter().find(|date| dates::original_of(date) == Some(name));
+            if let Some(source) = of.and_then(|date| self.file.column(date)) {
+                return Origin::Original { source, kept: found };
+            }
         }
-        let of = DATES.into_iter().find(|date| steps::original_of(date) == Some(name));
-        if let Some(source) = of.and_then(|date| file.column(date)) {
-            return Origin::Original { source, kept: found };
+        if let Some(source) = found {
+            let of_role = self
+                .roles
+                .iter()
+                .enumerate()
+                .find_map(|(role, columns)| Some((role, columns.part_at(source)?)));
+            return match of_role {
+                Some((role, part)) => Origin::Place { role, part, source },
+                None => Origin::Source(source),
+            };
         }
+        self.derived(name).unwrap_or(Origin::Nothing)
     }
-    found.map_or(Origin::Nothing, Origin::Source)
+
+    /// A column that the source does not have and that can be made of one that it has.
+    fn derived(&self, name: &str) -> Option<Origin> {
+        if name == EVENT_DATE.name {
+            return self.file.column(DAY).map(Origin::EventDate);
+        }
+        let of = name.strip_suffix("_Label")?;
+        let (source, table) = (self.file.column(of)?, CodeTable::of_column(of)?);
+        Some(Origin::Labels { source, table })
+    }
+}
+
+/// The columns of the output. What the source lacks is counted.
+fn columns(
+    origins: &Origins<'_>,
+    dataset: Dataset,
+    steps: &Steps,
+    counts: &mut BTreeMap<String, u64>,
+) -> Result<Vec<OutputColumn>, String> {
+    let mut columns = Vec::with_capacity(steps.output.len());
+    let declared = declared_nodes(&steps.fields).map_err(|error| error.to_string())?;
+    for ((column, field), declared) in steps.output.iter().zip(&steps.fields).zip(declared) {
+        let origin = origins.of(column.name);
+        if matches!(origin, Origin::Nothing) && dataset.columns().contains(column) {
+            counts.insert(format!("files without column {}, filled with nulls", column.name), 1);
+        }
+        let schema = origins.file.metadata().file_metadata().schema_descr();
+        let keeps_type = *field.data_type() == column.column_type.data_type();
+        let copy_of = origin.unchanged().filter(|source| keeps_type && is_plain(schema, *source));
+        let node = copy_of.map_or(declared, |source| schema.column(source).self_type_ptr());
+        columns.push(OutputColumn { field: Arc::new(field.clone()), node, origin, copy_of });
+    }
+    Ok(columns)
 }
 
 /// Refuses columns that the dataset does not have, twice the same, and other types than declared:
@@ -185,14 +229,14 @@ fn check_columns(file: &ParquetFile, dataset: Dataset, steps: &Steps) -> Result<
             return Err(format!("it has two columns `{name}`: {MAKE_AGAIN}"));
         }
         match steps.known.iter().find(|column| column.name == name) {
-            Some(column) if !steps::has_declared_type(column, field.data_type()) => {
+            Some(column) if *field.data_type() != column.column_type.data_type() => {
                 return Err(format!(
                     "its column `{name}` is {}, not {}: {MAKE_AGAIN}",
                     field.data_type(),
                     column.column_type.data_type()
                 ));
             }
-            None if steps.keeps_all() => {
+            None if steps.keeps_all => {
                 return Err(format!(
                     "its column `{name}` is none of {dataset} and would be lost: \
                      list the columns to keep in clean.{dataset}.columns, or {MAKE_AGAIN}"
@@ -204,20 +248,13 @@ fn check_columns(file: &ParquetFile, dataset: Dataset, steps: &Steps) -> Result<
     Ok(())
 }
 
-/// Whether a column is one of those that the repair adds.
-fn is_added(column: &Column) -> bool {
-    catalog::DATE_ORIGINALS.contains(column)
-}
-
 /// Whether the chunks of a column are what the output's are: optional values, not repeated.
 fn is_plain(schema: &SchemaDescriptor, position: usize) -> bool {
     let column = schema.column(position);
     (column.max_def_level(), column.max_rep_level()) == (1, 0)
 }
 
-fn declared_nodes(columns: &[Column]) -> Result<Vec<TypePtr>, ParquetError> {
-    let field = |column: &Column| Field::new(column.name, column.column_type.data_type(), true);
-    let schema = Schema::new(columns.iter().map(field).collect::<Vec<_>>());
-    let converted = ArrowSchemaConverter::new().convert(&schema)?;
+fn declared_nodes(fields: &[Field]) -> Result<Vec<TypePtr>, ParquetError> {
+    let converted = ArrowSchemaConverter::new().convert(&Schema::new(fields.to_vec()))?;
     Ok(converted.root_schema().get_fields().to_vec())
 }

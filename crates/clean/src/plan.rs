@@ -1,5 +1,6 @@
 //! Which files there are to clean, and what each is to become.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use catalog::ledger::StageName;
@@ -17,11 +18,14 @@ const CONVERTED: DataSource =
     DataSource { directory: Directory::Converted, stage: StageName::Convert };
 
 /// The tasks for the files of a root that dates, feed and datasets ask for.
-pub(crate) fn of_root(session: &Session) -> Result<Vec<Task>, Error> {
+pub(crate) fn of_root(
+    session: &Session,
+    steps: &BTreeMap<Dataset, Steps>,
+) -> Result<Vec<Task>, Error> {
     let layout = session.layout()?;
     let mut sources = Vec::new();
     for dataset in datasets(session, &layout)? {
-        if Steps::of(session, dataset).is_some() {
+        if steps.contains_key(&dataset) {
             sources.push((dataset, CONVERTED));
         } else {
             say_not_copied(session, dataset);
@@ -29,7 +33,8 @@ pub(crate) fn of_root(session: &Session) -> Result<Vec<Task>, Error> {
     }
     let mut tasks = Vec::new();
     for (dataset, files) in list_datasets(session, &layout, &sources)? {
-        tasks.extend(tasks_of(session, &layout, dataset, &files)?);
+        let Some(steps) = steps.get(&dataset) else { continue };
+        tasks.extend(tasks_of(session, &layout, dataset, steps, &files)?);
     }
     Ok(tasks)
 }
@@ -66,6 +71,7 @@ fn tasks_of(
     session: &Session,
     layout: &Layout,
     dataset: Dataset,
+    steps: &Steps,
     files: &[DataFile],
 ) -> Result<Vec<Task>, Error> {
     let directory = layout.directory(dataset, Directory::Cleaned);
@@ -83,7 +89,7 @@ fn tasks_of(
             }
             _ => usual,
         };
-        tasks.extend(task(session, file.name, file.input(), directory.clone(), output)?);
+        tasks.push(task(file.name, steps, file.input(), directory.clone(), output)?);
     }
     if session.settings.order == Order::Desc {
         tasks.reverse();
@@ -92,7 +98,11 @@ fn tasks_of(
 }
 
 /// The tasks for files named on the command line.
-pub(crate) fn of_named(session: &Session, arguments: &FileArgs) -> Result<Vec<Task>, Error> {
+pub(crate) fn of_named(
+    session: &Session,
+    arguments: &FileArgs,
+    steps: &BTreeMap<Dataset, Steps>,
+) -> Result<Vec<Task>, Error> {
     let inputs = named_files(session, arguments)?;
     let place = NamedOutput::of(session, arguments, &inputs)?;
     if matches!(place, NamedOutput::File { .. }) && inputs.len() > 1 {
@@ -103,8 +113,8 @@ pub(crate) fn of_named(session: &Session, arguments: &FileArgs) -> Result<Vec<Ta
     for input in inputs {
         let name = parquet_name(session, &input)?;
         let (directory, output) = place.place(&usual_name(name));
-        match task(session, name, input, directory, output)? {
-            Some(task) => tasks.push(task),
+        match steps.get(&name.dataset) {
+            Some(steps) => tasks.push(task(name, steps, input, directory, output)?),
             None => say_not_copied(session, name.dataset),
         }
     }
@@ -115,20 +125,17 @@ fn usual_name(name: ParquetName) -> String {
     ParquetName { cleaned: true, ..name }.to_string()
 }
 
-/// The task for a file, if any step is active in its dataset.
+/// The task for a file.
 fn task(
-    session: &Session,
     name: ParquetName,
+    steps: &Steps,
     input: Input,
     directory: PathBuf,
     output: String,
-) -> Result<Option<Task>, Error> {
+) -> Result<Task, Error> {
     let ParquetName { period, feed, dataset, .. } = name;
-    let Some(steps) = Steps::of(session, dataset) else { return Ok(None) };
     let fingerprint = steps.fingerprint()?;
     let inputs = vec![input];
     let replaces_rejects = None;
-    let task =
-        Task { dataset, feed, period, inputs, directory, output, fingerprint, replaces_rejects };
-    Ok(Some(task))
+    Ok(Task { dataset, feed, period, inputs, directory, output, fingerprint, replaces_rejects })
 }

@@ -117,6 +117,7 @@ fn made(
         rejects,
         is_empty_upstream: seen.is_empty(),
         counts: seen.tallies(),
+        ..Tally::default()
     };
     Ok(Made { files, tally })
 }

@@ -79,10 +79,7 @@ pub fn run(args: &Args) -> Result<ExitStatus, Error> {
     let mut summary = Summary::new("convert");
     let mut options = work::Options::of(&session, &args.files);
     options.deletion = args.deletion();
-    if options.deletion.is_some() && session.settings.root.is_none() {
-        let message = "--delete-source needs a ledger that records what was made";
-        return Err(Error::usage(message, "give --root DIR, or delete the files yourself"));
-    }
+    options.check_deletion(&session)?;
     let tasks = if options.named {
         plan::of_named(&session, &args.files, &fingerprints)?
     } else {

@@ -69,7 +69,8 @@ impl Builder {
         match column.column_type {
             ColumnType::Int64 => Self::Int64(Int64Builder::new()),
             ColumnType::Float64 => Self::Float64(Float64Builder::new()),
-            ColumnType::Text => Self::Text(StringBuilder::new()),
+            // No file of GDELT's has a column of dates.
+            ColumnType::Text | ColumnType::Date => Self::Text(StringBuilder::new()),
         }
     }
 

@@ -1,5 +1,6 @@
 //! The whole stage over small archives.
 
+use std::collections::BTreeMap;
 use std::io::Write as _;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -337,9 +338,12 @@ fn record(output: &str, published: Published, ids: (i64, i64)) -> Record {
         footer_start: 4,
         key_ranges: [("GLOBALEVENTID".to_owned(), ids)].into(),
         counts: [].into(),
+        rows_read: 0,
+        unknown_codes: BTreeMap::new(),
         records: None,
         rejects: None,
         parts: Vec::new(),
+        run_ns: 0,
         finished_ns: 1,
         tool: String::new(),
     }

@@ -16,7 +16,8 @@ use parquet::arrow::arrow_reader::{
 use parquet::arrow::push_decoder::ParquetPushDecoderBuilder;
 use parquet::errors::ParquetError;
 use parquet::file::metadata::{
-    PageIndexPolicy, ParquetMetaData, ParquetMetaDataPushDecoder, RowGroupMetaData,
+    PageIndexPolicy, ParquetMetaData, ParquetMetaDataOptions, ParquetMetaDataPushDecoder,
+    RowGroupMetaData,
 };
 
 use crate::{Budget, BudgetFile, Stat};
@@ -265,8 +266,11 @@ fn read_metadata(
     footer_start: Option<u64>,
 ) -> Result<ParquetMetaData, Failure> {
     // A file made elsewhere may lack the page index, or have it for some columns only.
+    // Which encodings the pages of a chunk have is kept page by page, as a copy is to have it.
+    let options = ParquetMetaDataOptions::new().with_encoding_stats_as_mask(false);
     let mut decoder = ParquetMetaDataPushDecoder::try_new(size)?
-        .with_page_index_policy(PageIndexPolicy::Optional);
+        .with_page_index_policy(PageIndexPolicy::Optional)
+        .with_metadata_options(Some(Arc::new(options)));
     let first = footer_start
         .filter(|start| start.saturating_add(FOOTER_END_BYTES) <= size)
         .unwrap_or(size.saturating_sub(TAIL_BYTES));

@@ -41,23 +41,22 @@ pub(crate) fn declared(dataset: Dataset) -> Vec<DeclaredColumn> {
     columns.map(|(index, column)| DeclaredColumn::of(column, index >= always)).collect()
 }
 
-/// The columns that cleaning adds behind those of the codebook.
-pub(crate) fn originals(dataset: Dataset) -> Vec<DeclaredColumn> {
-    let repaired = CleanSettings::default().date_1920(dataset);
-    let columns = if repaired { catalog::DATE_ORIGINALS } else { &[] };
-    columns.iter().map(|column| DeclaredColumn::of(column, true)).collect()
+/// The columns that cleaning can add behind those of the codebook.
+pub(crate) fn added(dataset: Dataset) -> Vec<DeclaredColumn> {
+    let columns = CleanSettings::addable_columns(dataset);
+    columns.map(|column| DeclaredColumn::of(&column, true)).collect()
 }
 
 /// The columns that cleaned files have under these settings.
 pub(crate) fn of_cleaned(dataset: Dataset, settings: &CleanSettings) -> Vec<DeclaredColumn> {
     let kept = settings.output_columns(dataset);
-    let known = declared(dataset).into_iter().chain(originals(dataset));
+    let known = declared(dataset).into_iter().chain(added(dataset));
     known.filter(|column| kept.iter().any(|kept| kept.name == column.name)).collect()
 }
 
 /// The column of this exact name.
 pub(crate) fn find(dataset: Dataset, name: &str) -> Option<DeclaredColumn> {
-    let mut columns = declared(dataset).into_iter().chain(originals(dataset));
+    let mut columns = declared(dataset).into_iter().chain(added(dataset));
     columns.find(|column| column.name == name)
 }
 

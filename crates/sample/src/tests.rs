@@ -1,5 +1,6 @@
 //! Samples drawn from small archives, from the command line to the file.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -600,9 +601,12 @@ fn files_that_the_ledger_knows_are_opened_only_for_their_rows() {
             footer_start: 0,
             key_ranges: std::collections::BTreeMap::new(),
             counts: std::collections::BTreeMap::new(),
+            rows_read: 0,
+            unknown_codes: BTreeMap::new(),
             records: None,
             rejects: None,
             parts: Vec::new(),
+            run_ns: 0,
             finished_ns: 0,
             tool: String::new(),
         };

@@ -2,6 +2,7 @@
 //! `GDELT_MILL_*` < flags. One file holds the settings of all stages; a key that no stage knows is
 //! an error that names the file and the key.
 
+mod clean;
 mod convert;
 
 use std::collections::BTreeMap;
@@ -10,12 +11,14 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::Duration;
 
-use catalog::{AggregatePeriod, Column, DATE_ORIGINALS, Dataset, Directory, FeedChoice, Layout};
+use arrow::datatypes::Schema;
+use catalog::{AggregatePeriod, Column, Dataset, Directory, FeedChoice, Layout};
 use figment::providers::{Env, Format as _, Serialized, Toml};
 use figment::{Figment, Source};
 use io_budget::{Limit, Options, Sharing, StorageClass};
 use serde::{Deserialize, Serialize};
 
+pub use clean::{CleanSettings, EventMarkers};
 pub use convert::{ConvertSettings, DatasetConversion};
 pub use figment::value::Value;
 
@@ -250,19 +253,6 @@ impl DirectorySettings {
     }
 }
 
-/// Settings of `gdelt-clean` for one dataset.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct CleanSettings {
-    /// Whether dates of 1920 that stand for 2020 are repaired; unset means yes for `events` and
-    /// `events-15min`.
-    pub date_1920: Option<bool>,
-    /// Columns in which a null drops the row.
-    pub require: Vec<String>,
-    /// Columns to keep; none means all.
-    pub columns: Vec<String>,
-}
-
 impl Settings {
     /// Reads the layers. `config` is the file named on the command line, `flags` are single
     /// settings given there, by dotted key.
@@ -305,16 +295,7 @@ impl Settings {
             let problem = format!("{jobs} threads are more than {MOST_JOBS}");
             return Err(SettingsError::value("jobs", &problem));
         }
-        for (dataset, clean) in &self.clean {
-            let known =
-                |name: &String| clean.known_columns(*dataset).any(|column| column.name == name);
-            let unknown = clean.require.iter().chain(&clean.columns).find(|name| !known(name));
-            if let Some(name) = unknown {
-                let key = format!("clean.{dataset}");
-                let problem = format!("`{name}` is no column of {dataset}");
-                return Err(SettingsError::value(&key, &problem));
-            }
-        }
+        self.clean.iter().try_for_each(|(dataset, clean)| clean.check(*dataset))?;
         Ok(self)
     }
 
@@ -335,41 +316,19 @@ impl Settings {
     pub fn cleaned_columns(&self, dataset: Dataset) -> Vec<Column> {
         let converted = self.convert.of(dataset);
         let mut columns = self.clean(dataset).output_columns(dataset);
-        columns.retain(|column| DATE_ORIGINALS.contains(column) || converted.keeps(column));
+        columns.retain(|column| !dataset.columns().contains(column) || converted.keeps(column));
         columns
+    }
+
+    /// The arrow schema of cleaned files.
+    pub fn cleaned_schema(&self, dataset: Dataset) -> Schema {
+        let (columns, clean) = (self.cleaned_columns(dataset), self.clean(dataset));
+        Schema::new(columns.iter().map(|column| clean.output_field(column)).collect::<Vec<_>>())
     }
 
     /// The settings of `gdelt-clean` for a dataset.
     pub fn clean(&self, dataset: Dataset) -> CleanSettings {
         self.clean.get(&dataset).cloned().unwrap_or_default()
-    }
-}
-
-impl CleanSettings {
-    /// Whether dates of 1920 are repaired in this dataset.
-    pub fn date_1920(&self, dataset: Dataset) -> bool {
-        let events = matches!(dataset, Dataset::Events | Dataset::Events15Min);
-        self.date_1920.unwrap_or(events) && events
-    }
-
-    /// The columns that cleaned files can have: the dataset's and those that the repair adds.
-    pub fn known_columns(&self, dataset: Dataset) -> impl Iterator<Item = &'static Column> {
-        let added = if self.date_1920(dataset) { DATE_ORIGINALS } else { &[] };
-        dataset.columns().iter().chain(added)
-    }
-
-    /// The columns of cleaned files, in their order there.
-    pub fn output_columns(&self, dataset: Dataset) -> Vec<Column> {
-        let wanted = |column: &&Column| {
-            self.columns.is_empty() || self.columns.iter().any(|name| name == column.name)
-        };
-        self.known_columns(dataset).filter(wanted).copied().collect()
-    }
-
-    /// Whether any step changes files of this dataset. Without one there are no cleaned copies and
-    /// later stages read the converted files.
-    pub fn is_active(&self, dataset: Dataset) -> bool {
-        self.date_1920(dataset) || !self.require.is_empty() || !self.columns.is_empty()
     }
 }
 
@@ -495,7 +454,21 @@ mod tests {
                 "[convert.datasets.events-reduced]\ncolumns = ['Source']",
                 ["convert.datasets.events-reduced", "`Date`", "left out"],
             ),
-            ("[clean.events]\nrequire = ['Dya']", ["clean.events", "`Dya`", "no column"]),
+            ("[clean.events]\nrequire = ['Dya']", ["clean.events.require", "`Dya`", "no column"]),
+            (
+                "[clean.events]\ncolumns = ['EventDate']",
+                ["clean.events.columns", "EventDate", "no"],
+            ),
+            ("[clean.events]\nlabels = ['Day']", ["clean.events.labels", "`Day`", "with codes"]),
+            ("[clean.events]\nnarrow = ['Day']", ["clean.events.narrow", "`Day`", "fractions"]),
+            (
+                "[clean.gkg-v2]\nplaces_table = 'x'",
+                ["clean.gkg-v2.places_table", "events", "events-15min"],
+            ),
+            (
+                "[clean.events]\nevent_markers = 'lose'",
+                ["mill.toml", "clean.events.event_markers", "lose"],
+            ),
         ] {
             let error = load(toml, &[]).expect_err(toml);
             for part in parts {

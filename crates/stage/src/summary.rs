@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
-use catalog::ledger::{Damage, Outcome};
+use catalog::ledger::{CodeCounts, Damage, Outcome};
 use io_budget::{IoReport, LaneReport, StorageReport};
 use serde::{Deserialize, Serialize};
 
@@ -36,6 +36,9 @@ pub struct Summary {
     pub output_bytes: u64,
     /// Everything unusual, by name, over the outputs made in this run.
     pub counts: BTreeMap<String, u64>,
+    /// Values of columns with codes that no table of codes knows, over the outputs made in this run.
+    #[serde(default)]
+    pub unknown_codes: CodeCounts,
     /// What failed, in order.
     pub failures: Vec<Failure>,
     /// Files that stand in the place of those that GDELT never published.
@@ -218,6 +221,10 @@ impl Summary {
         }
         for (name, count) in &self.counts {
             let _ok = write!(text, "\n  {name}: {count}");
+        }
+        for (column, codes) in &self.unknown_codes {
+            let rows: u64 = codes.values().sum();
+            let _ok = write!(text, "\n  unknown codes in {column}: {rows}");
         }
         if files.made > 0 && !self.dry_run {
             let (read, written) = (megabytes(self.input_bytes), megabytes(self.output_bytes));

@@ -225,9 +225,12 @@ mod tests {
             footer_start: 1,
             key_ranges: BTreeMap::from([(String::from("GlobalEventID"), (1, 2))]),
             counts: BTreeMap::new(),
+            rows_read: 0,
+            unknown_codes: BTreeMap::new(),
             records: None,
             rejects: None,
             parts: Vec::new(),
+            run_ns: 0,
             finished_ns,
             tool: String::from("0"),
         }

@@ -19,7 +19,7 @@ use std::path::{Path, PathBuf};
 use io_budget::Budget;
 
 pub use load::{Loaded, UnreadableLine};
-pub use record::{Damage, FORMAT, Outcome, Record, RecordCounts, Source, StageName};
+pub use record::{CodeCounts, Damage, FORMAT, Outcome, Record, RecordCounts, Source, StageName};
 pub use segment::LedgerWriter;
 
 use crate::DateRange;

@@ -145,6 +145,9 @@ pub struct Source {
     pub rows: u64,
 }
 
+/// How many rows hold a code, by column and code.
+pub type CodeCounts = BTreeMap<String, BTreeMap<String, u64>>;
+
 /// What is recorded of one output.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Record {
@@ -176,6 +179,12 @@ pub struct Record {
     /// Counts of everything unusual that was met.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub counts: BTreeMap<String, u64>,
+    /// Rows and records of its sources, those that are not in the output included.
+    #[serde(default)]
+    pub rows_read: u64,
+    /// Values of columns with codes that no table of codes knows.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub unknown_codes: CodeCounts,
     /// What became of the records of a raw file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub records: Option<RecordCounts>,
@@ -186,6 +195,9 @@ pub struct Record {
     /// The files of an output that is several, each with a record of its own.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub parts: Vec<String>,
+    /// When the run that made it began, in nanoseconds after 1970-01-01 UTC.
+    #[serde(default)]
+    pub run_ns: i64,
     /// When the work ended, in nanoseconds after 1970-01-01 UTC.
     pub finished_ns: i64,
     /// Version of the program.

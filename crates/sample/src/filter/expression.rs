@@ -38,7 +38,7 @@ fn tested(column: &DeclaredColumn, test: &Test) -> Expr {
     // polars takes NaN for the greatest number; here it is a missing one.
     let value = match column.column_type {
         ColumnType::Float64 => stored.clone().fill_nan(lit(NULL)),
-        ColumnType::Int64 | ColumnType::Text => stored.clone(),
+        ColumnType::Int64 | ColumnType::Text | ColumnType::Date => stored.clone(),
     };
     match test {
         Test::In(literals) => one_of(&value, literals),

@@ -270,6 +270,9 @@ impl Parser {
                 let hint = r#"write it in quotes, as in "010": 010 and 10 are different codes"#;
                 return Err(wrong("text", hint));
             }
+            (ColumnType::Date, _) => {
+                return Err(wrong("dates made of another column", "filter by that, as in Day"));
+            }
         };
         Ok(Span { first: literal.clone(), last: literal })
     }

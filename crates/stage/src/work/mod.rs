@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::thread;
 
-use catalog::ledger::{Outcome, RecordCounts, StageName};
+use catalog::ledger::{CodeCounts, Outcome, RecordCounts, StageName};
 use catalog::{Dataset, Feed, Period};
 use io_budget::{Published, StagedFile, Stat};
 use parquet::errors::ParquetError;
@@ -127,6 +127,8 @@ pub struct Tally {
     pub is_empty_upstream: bool,
     /// Everything unusual, by name.
     pub counts: BTreeMap<String, u64>,
+    /// Values of columns with codes that no table of codes knows.
+    pub unknown_codes: CodeCounts,
 }
 
 /// Work that ended with nothing to publish, and its status.
@@ -264,6 +266,19 @@ impl Options {
         let jobs =
             if named { session.settings.jobs.unwrap_or(NonZeroUsize::MIN) } else { session.jobs() };
         Self { force: arguments.force, named, jobs, deletion: None }
+    }
+
+    /// Refuses to delete sources where no ledger records what was made of them.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Usage`].
+    pub fn check_deletion(&self, session: &Session) -> Result<(), Error> {
+        if self.deletion.is_some() && session.settings.root.is_none() {
+            let message = "--delete-source needs a ledger that records what was made";
+            return Err(Error::usage(message, "give --root DIR, or delete the files yourself"));
+        }
+        Ok(())
     }
 }
 
@@ -414,6 +429,7 @@ fn note(
             for (name, count) in tally.counts {
                 *summary.counts.entry(name).or_default() += count;
             }
+            add_codes(&mut summary.unknown_codes, &tally.unknown_codes);
             if !summary.outputs.contains(&task.directory) {
                 summary.outputs.push(task.directory.clone());
             }
@@ -422,6 +438,16 @@ fn note(
         Err(NotMade::Stop(error)) => return Err(error),
     }
     Ok(())
+}
+
+/// Adds how many rows hold a code.
+pub fn add_codes(sum: &mut CodeCounts, codes: &CodeCounts) {
+    for (column, codes) in codes {
+        let known = sum.entry(column.clone()).or_default();
+        for (code, rows) in codes {
+            *known.entry(code.clone()).or_default() += rows;
+        }
+    }
 }
 
 /// Two inputs of one output would leave the rows of one of them, whichever came last.

@@ -50,6 +50,7 @@ pub fn is_recorded(
 /// The ledgers of the datasets whose data directories the tasks write to. Outputs that are named
 /// to stand elsewhere are not recorded: nothing would look for them there.
 pub(super) struct Ledgers {
+    run_ns: i64,
     writers: HashMap<Dataset, LedgerWriter>,
     recorded: HashMap<PathBuf, Dataset>,
 }
@@ -61,7 +62,8 @@ impl Ledgers {
         stage: StageName,
         tasks: &[Task],
     ) -> Result<Self, Error> {
-        let mut ledgers = Self { writers: HashMap::new(), recorded: HashMap::new() };
+        let (writers, recorded) = (HashMap::new(), HashMap::new());
+        let mut ledgers = Self { run_ns: now_ns(), writers, recorded };
         let Some(layout) = layout else { return Ok(ledgers) };
         for task in tasks {
             if ledgers.recorded.contains_key(&task.directory) {
@@ -88,9 +90,9 @@ impl Ledgers {
             return Ok(Vec::new());
         };
         let records = match outcome {
-            Ok(finished) => records_of_finished(task, finished),
+            Ok(finished) => records_of_finished(self.run_ns, task, finished),
             Err(NotMade::Refused(refused)) => {
-                let record = record(task, refused.outcome.clone(), &[]);
+                let record = record(self.run_ns, task, refused.outcome.clone(), &[]);
                 let (records, rejects) = (refused.records, refused.rejects.clone());
                 vec![Record { records, rejects, ..record }]
             }
@@ -112,16 +114,18 @@ impl Ledgers {
 
 /// The records of an output. Those of its parts stand before that of the whole: a whole that is
 /// recorded is complete.
-fn records_of_finished(task: &Task, finished: &Finished) -> Vec<Record> {
+fn records_of_finished(run_ns: i64, task: &Task, finished: &Finished) -> Vec<Record> {
     let Finished { files, tally } = finished;
     let outcome = if tally.is_empty_upstream { Outcome::Empty } else { Outcome::Done };
     let whole = Record {
         counts: tally.counts.clone(),
         records: tally.records,
         rejects: tally.rejects.clone(),
+        unknown_codes: tally.unknown_codes.clone(),
         rows: finished.rows(),
+        rows_read: tally.rows_read,
         size: finished.size(),
-        ..record(task, outcome, &tally.rows_by_input)
+        ..record(run_ns, task, outcome, &tally.rows_by_input)
     };
     let of_file = |whole: &Record, (published, facts): &(Published, FileFacts)| Record {
         output: facts.output.clone(),
@@ -144,14 +148,13 @@ fn records_of_finished(task: &Task, finished: &Finished) -> Vec<Record> {
 }
 
 /// The record of a task, without what there is to say of files.
-fn record(task: &Task, outcome: Outcome, rows_by_input: &[u64]) -> Record {
+fn record(run_ns: i64, task: &Task, outcome: Outcome, rows_by_input: &[u64]) -> Record {
     let sources = task.inputs.iter().enumerate().map(|(index, input)| Source {
         name: input.name.clone(),
         size: input.stat.size,
         modified_ns: input.stat.modified_ns,
         rows: rows_by_input.get(index).copied().unwrap_or(0),
     });
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos());
     Record {
         format: FORMAT,
         output: task.output.clone(),
@@ -166,10 +169,19 @@ fn record(task: &Task, outcome: Outcome, rows_by_input: &[u64]) -> Record {
         footer_start: 0,
         key_ranges: BTreeMap::new(),
         counts: BTreeMap::new(),
+        rows_read: 0,
+        unknown_codes: BTreeMap::new(),
         records: None,
         rejects: None,
-        finished_ns: i64::try_from(now).unwrap_or(i64::MAX),
+        run_ns,
+        finished_ns: now_ns(),
         tool: crate::VERSION.to_owned(),
         parts: Vec::new(),
     }
+}
+
+/// Nanoseconds since 1970-01-01 UTC.
+fn now_ns() -> i64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos());
+    i64::try_from(now).unwrap_or(i64::MAX)
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use catalog::ledger::{Outcome, Record};
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use io_budget::parquet::{ParquetFile, Want};
 
 use super::{Input, Task};
@@ -24,6 +25,11 @@ pub enum Loss {
 }
 
 impl Loss {
+    /// Reads the flag of stages that lose nothing else.
+    pub fn only_empty() -> impl TypedValueParser<Value = Self> {
+        PossibleValuesParser::new([Self::Empty.name()]).map(|_| Self::Empty)
+    }
+
     /// The name in flags and messages.
     pub fn name(self) -> &'static str {
         match self {
@@ -185,12 +191,15 @@ impl<'a> Spent<'a> {
     }
 }
 
-/// What the source of an output holds beyond it. Dropped columns are a matter of settings and are
-/// looked at before the run.
+/// What the source of an output holds beyond it. What settings leave out is looked at before the
+/// run.
 fn losses(record: &Record) -> Vec<(Loss, String)> {
     let mut losses = Vec::new();
-    let rejected = record.records.map_or(0, |records| records.rejected);
-    let values: u64 = record.counts.values().sum::<u64>().saturating_sub(rejected);
+    // Counts of values that were replaced are a conversion's.
+    let (rejected, values) = record.records.map_or((0, 0), |records| {
+        let counted: u64 = record.counts.values().sum();
+        (records.rejected, counted.saturating_sub(records.rejected))
+    });
     match (rejected, values) {
         (0, 0) => {}
         (1, 0) => losses.push((Loss::Rejects, String::from("1 rejected row"))),

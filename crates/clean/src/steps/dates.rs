@@ -1,4 +1,4 @@
-//! What is done to rows: the rules, as functions of arrays. No files here.
+//! Dates of 1920 that stand for 2020: which rows have them, and what they become.
 
 #![expect(clippy::inconsistent_digit_grouping, reason = "dates are read as year, month, day")]
 
@@ -10,12 +10,7 @@ use arrow::buffer::BooleanBuffer;
 use arrow::compute::kernels::zip::zip;
 use arrow::datatypes::{DataType, Float64Type, Int64Type};
 use arrow::error::ArrowError;
-use catalog::{Column, DATE_ORIGINALS, Dataset};
-use serde::Serialize;
-use stage::{Error, Session};
-
-/// Raised when the rules change, so that files are made again.
-const RULES_VERSION: u32 = 1;
+use catalog::DATE_ORIGINALS;
 
 /// Events before this day are wrong: the archive begins with it.
 const FIRST_DAY: i64 = 1979_01_01;
@@ -31,52 +26,6 @@ pub(crate) const ADDED: &str = "DATEADDED";
 
 /// The columns whose dates are repaired; [`DATE_ORIGINALS`] keep their values in the same order.
 pub(crate) const DATES: [&str; 4] = [DAY, "MonthYear", "Year", "FractionDate"];
-
-/// What is done to files of a dataset.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub(crate) struct Steps {
-    /// The columns that a file can have.
-    #[serde(skip)]
-    pub(crate) known: Vec<Column>,
-    /// The columns of every cleaned file.
-    #[serde(skip)]
-    pub(crate) output: Vec<Column>,
-    rules: u32,
-    /// Whether dates of 1920 are repaired.
-    pub(crate) date_1920: bool,
-    /// Columns in which a null drops the row.
-    pub(crate) require: Vec<String>,
-    columns: Vec<String>,
-}
-
-impl Steps {
-    /// The steps that are active for a dataset; `None` if there are none.
-    pub(crate) fn of(session: &Session, dataset: Dataset) -> Option<Self> {
-        let settings = session.settings.clean(dataset);
-        settings.is_active(dataset).then(|| Self {
-            known: settings.known_columns(dataset).copied().collect(),
-            output: session.settings.cleaned_columns(dataset),
-            rules: RULES_VERSION,
-            date_1920: settings.date_1920(dataset),
-            require: settings.require,
-            columns: settings.columns,
-        })
-    }
-
-    /// Whether all columns are kept, rather than those that are listed.
-    pub(crate) fn keeps_all(&self) -> bool {
-        self.columns.is_empty()
-    }
-
-    pub(crate) fn fingerprint(&self) -> Result<String, Error> {
-        stage::fingerprint(self)
-    }
-
-    /// The steps as they are noted in files.
-    pub(crate) fn note(&self) -> Result<String, Error> {
-        serde_json::to_string(self).map_err(|error| Error::Internal(error.to_string()))
-    }
-}
 
 /// The column of [`DATE_ORIGINALS`] that keeps the values of a column of [`DATES`].
 pub(crate) fn original_of(date: &str) -> Option<&'static str> {
@@ -94,6 +43,19 @@ pub(crate) fn dates_of_1920(day: &ArrayRef, added: &ArrayRef) -> BooleanBuffer {
             && (ADDED_DAYS.contains(&added.value(row)) || ADDED_SECONDS.contains(&added.value(row)))
     };
     BooleanBuffer::collect_bool(day.len(), is_wrong)
+}
+
+/// Whether rows with a day and a publication within these ranges may be wrong. `None` is unknown.
+pub(crate) fn may_be_wrong(
+    days: Option<RangeInclusive<i64>>,
+    added: Option<RangeInclusive<i64>>,
+) -> bool {
+    let overlaps = |window: &RangeInclusive<i64>| {
+        let added = added.as_ref();
+        added.is_none_or(|it| it.start() <= window.end() && window.start() <= it.end())
+    };
+    days.is_none_or(|days| *days.start() < FIRST_DAY)
+        && (overlaps(&ADDED_DAYS) || overlaps(&ADDED_SECONDS))
 }
 
 /// The values of a column of [`DATES`], 100 years later in the wrong rows.
@@ -128,15 +90,11 @@ pub(crate) fn originals(
     zip(&wrong.clone().into(), values, kept.unwrap_or(&nothing))
 }
 
-/// Whether a column's type in a file is the declared one.
-pub(crate) fn has_declared_type(column: &Column, found: &DataType) -> bool {
-    *found == column.column_type.data_type()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use arrow::array::{Float64Array, Int64Array};
+    use catalog::Dataset;
 
     fn ints(values: Vec<Option<i64>>) -> ArrayRef {
         Arc::new(Int64Array::from(values))
@@ -168,6 +126,16 @@ mod tests {
         assert!(!wrong(Some(1979_01_01), Some(2020_01_02)));
         assert!(!wrong(None, Some(2020_01_02)));
         assert!(!wrong(Some(1920_01_02), None));
+    }
+
+    #[test]
+    fn ranges_tell_whether_to_look() {
+        let (day, added) = (Some(1920_01_02..=2020_01_02), Some(2020_01_02..=2020_01_02));
+        assert!(may_be_wrong(day.clone(), added.clone()));
+        assert!(may_be_wrong(None, None));
+        assert!(may_be_wrong(day.clone(), Some(2019_12_31_23_59_59..=2021_01_01_00_00_00)));
+        assert!(!may_be_wrong(Some(1979_01_01..=2020_01_02), added));
+        assert!(!may_be_wrong(day, Some(2020_01_06..=2020_01_07)));
     }
 
     #[test]
