@@ -47,8 +47,8 @@ pub(crate) fn print_audit(session: &Session, runs: Runs) -> Result<ExitStatus, E
             let is_asked = |record: &Record| {
                 session.settings.feed.includes(record.feed) && session.range.overlaps(record.period)
             };
-            let records = loaded.records.into_values().filter(is_asked).collect();
-            audits.extend(Audit::of(dataset, records, runs));
+            let records: Vec<_> = loaded.records.into_values().filter(is_asked).collect();
+            audits.extend(Audit::of(dataset, &records, runs));
         }
     }
     if audits.is_empty() {
@@ -67,7 +67,7 @@ pub(crate) fn print_audit(session: &Session, runs: Runs) -> Result<ExitStatus, E
 }
 
 impl Audit {
-    fn of(dataset: Dataset, records: Vec<Record>, runs: Runs) -> Option<Self> {
+    fn of(dataset: Dataset, records: &[Record], runs: Runs) -> Option<Self> {
         let last = records.iter().map(|record| record.run_ns).max()?;
         let run = DateTime::from_timestamp_nanos(last).format("%Y-%m-%d %H:%M:%S").to_string();
         let mut audit = Self {

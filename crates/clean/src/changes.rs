@@ -18,7 +18,7 @@ use parquet::file::statistics::Statistics;
 use stage::work::TaskError;
 
 use crate::dictionaries::Dictionaries;
-use crate::geo::{self, Corrections};
+use crate::geo::{self, Corrections, Role};
 use crate::layout::{Layout, Origin, OutputColumn};
 use crate::rows::{Rows, for_each_batch};
 use crate::steps::places::{Resolution, Table};
@@ -47,13 +47,6 @@ pub(crate) struct Changes {
     pub(crate) counts: BTreeMap<&'static str, u64>,
 }
 
-/// Points of a row group on their way to [`Changes`].
-#[derive(Default)]
-struct Resolving {
-    resolutions: Vec<Resolution>,
-    changes: bool,
-}
-
 impl Changes {
     /// Finds them. `dictionaries` are those of the columns of codes and text.
     pub(crate) fn find(
@@ -68,99 +61,22 @@ impl Changes {
             changes.find_texts(file, group, layout, normalize, dictionaries)?;
         }
         let metadata = file.metadata().row_group(group);
-        let dates = layout.dates.filter(|(day, added)| {
-            let of = |column| range(metadata, column);
-            dates::may_be_wrong(of(*day), of(*added))
-        });
-        let markers = layout.markers.into_iter().enumerate();
-        let may_be_marker = markers.clone().all(|(place, column)| {
-            let is = |value: &str| markers::is_of_marker(place, value);
-            column.is_none_or(|column| dictionaries.may_hold(column, is))
-        });
-        let markers = if may_be_marker { layout.markers } else { [None; 3] };
-        let required: Vec<_> = layout
-            .required
-            .iter()
-            .filter(|(_, origin)| changes.may_be_null(metadata, origin))
-            .collect();
-
-        let mut positions: Vec<usize> =
-            dates.into_iter().flat_map(|(day, added)| [day, added]).collect();
-        positions.extend(markers.into_iter().flatten());
-        positions.extend(layout.roles.iter().flat_map(geo::Role::columns));
-        positions.extend(required.iter().flat_map(|(_, origin)| origin.sources()));
-        positions.extend(day_of_event(layout));
+        let deciding = Deciding::of(metadata, layout, &changes, dictionaries);
+        let positions = deciding.positions(layout);
         if positions.is_empty() {
             return Ok(changes);
         }
-        let mut all_wrong = BooleanBufferBuilder::new(0);
-        let mut all_kept = BooleanBufferBuilder::new(0);
-        let mut points: Vec<_> = layout.roles.iter().map(|_| Resolving::default()).collect();
-        let mut corrections = Corrections::default();
-        let (mut marked, mut dropped, mut no_dates) = (0, 0, 0);
+        let mut finding = Finding::new(layout, rules, deciding, &changes);
         for_each_batch(file, group, positions, |first, rows| {
-            let wrong = match dates {
-                Some((day, added)) => dates::dates_of_1920(rows.column(day), rows.column(added)),
-                None => BooleanBuffer::new_unset(rows.count()),
-            };
-            let is_marker = {
-                let columns = markers.map(|at| at.map(|at| rows.column(at).as_string::<i32>()));
-                markers::rows(columns, rows.count())
-            };
-            marked += is_marker.count_set_bits() as u64;
-            for (role, found) in layout.roles.iter().zip(&mut points) {
-                let Some(table) = rules.table else { continue };
-                let read = role.read(|at| changes.text(rows, at, rules.steps.normalize));
-                for row in 0..read.count() {
-                    let resolution = table.resolve(read.point(row));
-                    found.changes |= corrections.add(table, &read, row, resolution);
-                    found.resolutions.push(resolution);
-                }
-            }
-            let batch = Batch {
-                rows,
-                changes: &changes,
-                rules,
-                wrong: Some(wrong.clone()),
-                points: &|role: usize| points.get(role).and_then(|it| it.resolutions.get(first..)),
-            };
-            let stays = if rules.steps.drops_markers {
-                !&is_marker
-            } else {
-                BooleanBuffer::new_set(rows.count())
-            };
-            let mut kept = stays.clone();
-            for (data_type, origin) in &required {
-                let values =
-                    batch.values(origin, data_type).map_err(|error| TaskError::reading(&error))?;
-                if let Some(nulls) = values.logical_nulls() {
-                    kept = &kept & nulls.inner();
-                }
-            }
-            dropped += (stays.count_set_bits() - kept.count_set_bits()) as u64;
-            if let Some(day) = day_of_event(layout) {
-                let days = batch.days(day).map_err(|error| TaskError::reading(&error))?;
-                no_dates += derive::count_no_dates(&days);
-            }
-            all_kept.append_buffer(&kept);
-            all_wrong.append_buffer(&wrong);
-            Ok(())
+            finding.add(first, rows).map_err(|error| TaskError::reading(&error))
         })?;
-        let (wrong, kept) = (all_wrong.finish(), all_kept.finish());
-        let marker = if rules.steps.drops_markers {
-            "rows dropped, event code is a marker"
-        } else {
-            "rows whose event code is a marker"
-        };
-        changes.count("dates of 1920 repaired", wrong.count_set_bits() as u64);
-        changes.count(marker, marked);
-        changes.count("rows dropped, null in a required column", dropped);
-        changes.count("days that are no date", no_dates);
-        corrections.named().into_iter().for_each(|(name, count)| changes.count(name, count));
-        changes.wrong = (wrong.count_set_bits() > 0).then_some(wrong);
-        changes.kept = (kept.count_set_bits() < kept.len()).then_some(kept);
-        let changed = points.into_iter().enumerate().filter(|(_, found)| found.changes);
-        changes.points = changed.map(|(role, found)| (role, found.resolutions)).collect();
+        let found = finding.finish();
+        changes.wrong = found.wrong;
+        changes.kept = found.kept;
+        changes.points = found.points;
+        for (name, count) in found.counts {
+            changes.count(name, count);
+        }
         Ok(changes)
     }
 
@@ -277,6 +193,182 @@ impl Changes {
     }
 }
 
+/// The columns that decide what the steps do to a row group, without those of which the footer or a
+/// dictionary says that nothing will be found.
+struct Deciding<'a> {
+    dates: Option<(usize, usize)>,
+    markers: [Option<usize>; 3],
+    required: Vec<&'a (DataType, Origin)>,
+    /// The column of which dates are made.
+    day: Option<usize>,
+}
+
+impl<'a> Deciding<'a> {
+    fn of(
+        group: &RowGroupMetaData,
+        layout: &'a Layout,
+        changes: &Changes,
+        dictionaries: &Dictionaries,
+    ) -> Self {
+        let dates = layout.dates.filter(|(day, added)| {
+            let of = |column| range(group, column);
+            dates::may_be_wrong(of(*day).as_ref(), of(*added).as_ref())
+        });
+        let may_be_of_marker = |(place, column): (usize, &Option<usize>)| {
+            let is = |value: &str| markers::is_of_marker(place, value);
+            column.is_none_or(|column| dictionaries.may_hold(column, is))
+        };
+        let may_be_marker = layout.markers.iter().enumerate().all(may_be_of_marker);
+        let required = layout.required.iter();
+        Self {
+            dates,
+            markers: if may_be_marker { layout.markers } else { [None; 3] },
+            required: required.filter(|(_, origin)| changes.may_be_null(group, origin)).collect(),
+            day: layout.columns.iter().find_map(|column| match column.origin {
+                Origin::EventDate(day) => Some(day),
+                _ => None,
+            }),
+        }
+    }
+
+    /// Where they and those of the points stand.
+    fn positions(&self, layout: &Layout) -> Vec<usize> {
+        let dates = self.dates.into_iter().flat_map(|(day, added)| [day, added]);
+        let required = self.required.iter().flat_map(|(_, origin)| origin.sources());
+        let points = layout.roles.iter().flat_map(Role::columns);
+        let markers = self.markers.into_iter().flatten();
+        dates.chain(required).chain(points).chain(markers).chain(self.day).collect()
+    }
+}
+
+/// What becomes of the points of a role.
+#[derive(Default)]
+struct Resolved {
+    rows: Vec<Resolution>,
+    is_change: bool,
+}
+
+/// A row group on its way to [`Changes`].
+struct Finding<'a> {
+    layout: &'a Layout,
+    rules: Rules<'a>,
+    deciding: Deciding<'a>,
+    /// With the columns of text that change.
+    changes: &'a Changes,
+    wrong: BooleanBufferBuilder,
+    kept: BooleanBufferBuilder,
+    points: Vec<Resolved>,
+    corrections: Corrections,
+    markers: u64,
+    dropped: u64,
+    no_dates: u64,
+}
+
+/// What was found.
+struct Found {
+    wrong: Option<BooleanBuffer>,
+    kept: Option<BooleanBuffer>,
+    points: BTreeMap<usize, Vec<Resolution>>,
+    counts: Vec<(&'static str, u64)>,
+}
+
+impl<'a> Finding<'a> {
+    fn new(
+        layout: &'a Layout,
+        rules: Rules<'a>,
+        deciding: Deciding<'a>,
+        changes: &'a Changes,
+    ) -> Self {
+        Self {
+            layout,
+            rules,
+            deciding,
+            changes,
+            wrong: BooleanBufferBuilder::new(0),
+            kept: BooleanBufferBuilder::new(0),
+            points: layout.roles.iter().map(|_| Resolved::default()).collect(),
+            corrections: Corrections::default(),
+            markers: 0,
+            dropped: 0,
+            no_dates: 0,
+        }
+    }
+
+    /// Looks at some rows, of which the first is row `first`.
+    fn add(&mut self, first: usize, rows: &Rows) -> Result<(), ArrowError> {
+        let wrong = match self.deciding.dates {
+            Some((day, added)) => dates::dates_of_1920(rows.column(day), rows.column(added)),
+            None => BooleanBuffer::new_unset(rows.count()),
+        };
+        let columns = self.deciding.markers.map(|at| at.map(|at| rows.column(at).as_string()));
+        let is_marker = markers::rows(columns, rows.count());
+        self.markers += is_marker.count_set_bits() as u64;
+        self.resolve(rows);
+        let batch = Batch {
+            rows,
+            changes: self.changes,
+            rules: self.rules,
+            wrong: Some(wrong.clone()),
+            points: &|role| self.points.get(role)?.rows.get(first..),
+        };
+        let stays = if self.rules.steps.drops_markers {
+            !&is_marker
+        } else {
+            BooleanBuffer::new_set(rows.count())
+        };
+        let mut kept = stays.clone();
+        for (data_type, origin) in &self.deciding.required {
+            if let Some(nulls) = batch.values(origin, data_type)?.logical_nulls() {
+                kept = &kept & nulls.inner();
+            }
+        }
+        if let Some(day) = self.deciding.day {
+            self.no_dates += derive::count_no_dates(&batch.days(day)?);
+        }
+        self.dropped += (stays.count_set_bits() - kept.count_set_bits()) as u64;
+        self.kept.append_buffer(&kept);
+        self.wrong.append_buffer(&wrong);
+        Ok(())
+    }
+
+    /// Resolves the points of some rows.
+    fn resolve(&mut self, rows: &Rows) {
+        let Some(table) = self.rules.table else { return };
+        for (role, found) in self.layout.roles.iter().zip(&mut self.points) {
+            let normalize = self.rules.steps.normalize;
+            let written = role.read(|at| self.changes.text(rows, at, normalize));
+            for row in 0..written.count() {
+                let resolution = table.resolve(written.point(row));
+                found.is_change |= self.corrections.add(table, &written, row, resolution);
+                found.rows.push(resolution);
+            }
+        }
+    }
+
+    fn finish(mut self) -> Found {
+        let (wrong, kept) = (self.wrong.finish(), self.kept.finish());
+        let markers = if self.rules.steps.drops_markers {
+            "rows dropped, event code is a marker"
+        } else {
+            "rows whose event code is a marker"
+        };
+        let mut counts = vec![
+            ("dates of 1920 repaired", wrong.count_set_bits() as u64),
+            (markers, self.markers),
+            ("rows dropped, null in a required column", self.dropped),
+            ("days that are no date", self.no_dates),
+        ];
+        counts.extend(self.corrections.named());
+        let points = self.points.into_iter().enumerate().filter(|(_, found)| found.is_change);
+        Found {
+            wrong: (wrong.count_set_bits() > 0).then_some(wrong),
+            kept: (kept.count_set_bits() < kept.len()).then_some(kept),
+            points: points.map(|(role, found)| (role, found.rows)).collect(),
+            counts,
+        }
+    }
+}
+
 /// Some rows of a row group with what the steps do to them.
 struct Batch<'a> {
     rows: &'a Rows,
@@ -329,14 +421,6 @@ impl Batch<'_> {
             None => Ok(Arc::clone(days)),
         }
     }
-}
-
-/// The column of which dates are made, if they are to be.
-fn day_of_event(layout: &Layout) -> Option<usize> {
-    layout.columns.iter().find_map(|column| match column.origin {
-        Origin::EventDate(day) => Some(day),
-        _ => None,
-    })
 }
 
 /// Least and greatest value of a column of whole numbers, as the footer says.

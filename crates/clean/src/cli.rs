@@ -40,7 +40,7 @@ pub struct Args {
     )]
     pub audit: Option<Runs>,
     /// Delete each converted file once its output is published, recorded and read again; refused
-    /// where a step loses something, unless allow_lossy_delete_source is set
+    /// where a step loses something, unless `allow_lossy_delete_source` is set
     #[arg(long, help_heading = "Cleaning")]
     pub delete_source: bool,
     /// Delete sources whose output has no rows, too

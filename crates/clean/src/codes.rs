@@ -86,7 +86,9 @@ impl CodeAudit {
                         *odd.entry(code).or_default() += 1;
                     }
                 }
-                odd.into_iter().for_each(|(code, rows)| self.note(column, code, rows));
+                for (code, rows) in odd {
+                    self.note(column, code, rows);
+                }
                 Ok(())
             })?;
         }

@@ -51,7 +51,7 @@ mod steps;
 #[cfg(test)]
 mod tests;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use catalog::Dataset;
 use catalog::ledger::StageName;
@@ -87,6 +87,13 @@ pub fn run(args: Args) -> Result<ExitStatus, Error> {
     } else {
         plan::of_root(&session, &steps)?
     };
+    for (dataset, steps) in steps.iter().filter(|(dataset, _)| is_of_run(&tasks, **dataset)) {
+        let converted = session.settings.convert.of(*dataset);
+        let dropped = converted.dropped_columns(*dataset);
+        session.warn_of_keys(*dataset, "clean", |key| {
+            dropped.contains(&key) || steps.output.iter().any(|column| column.name == key)
+        });
+    }
     let cleaner = file::Cleaner::new(&session, &steps);
     if report {
         report::measure(&session, &cleaner, tasks, &options, &mut summary)?;
@@ -101,15 +108,18 @@ pub fn run(args: Args) -> Result<ExitStatus, Error> {
     summary.finish(&session, options.jobs.get())
 }
 
+fn is_of_run(tasks: &[Task], dataset: Dataset) -> bool {
+    tasks.iter().any(|task| task.dataset == dataset)
+}
+
 /// Refuses to delete sources of which a step loses something, unless that is allowed.
 fn refuse_lossy(
     session: &Session,
     tasks: &[Task],
     steps: &BTreeMap<Dataset, Steps>,
 ) -> Result<(), Error> {
-    let datasets: BTreeSet<Dataset> = tasks.iter().map(|task| task.dataset).collect();
-    for dataset in datasets {
-        let lossy = steps.get(&dataset).map(Steps::lossy).unwrap_or_default();
+    for (&dataset, steps) in steps.iter().filter(|(dataset, _)| is_of_run(tasks, **dataset)) {
+        let lossy = steps.lossy();
         if !lossy.is_empty() && !session.settings.clean(dataset).allow_lossy_delete_source {
             let message = format!(
                 "--delete-source would lose what the steps of {dataset} change for good: {}",

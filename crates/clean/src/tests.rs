@@ -20,9 +20,14 @@ use parquet::arrow::arrow_reader::{RowSelection, RowSelector};
 use parquet::file::properties::WriterProperties;
 use parquet::schema::types::ColumnPath;
 use proptest::prelude::*;
-use stage::{Error, ExitStatus};
+use stage::work::Options;
+use stage::{Error, ExitStatus, Session, Summary};
 
-use crate::{Args, run};
+use crate::file::Cleaner;
+use crate::steps::Steps;
+use crate::{Args, plan, report, run};
+
+mod steps;
 
 const NAME: &str = "20200102.export";
 
@@ -60,13 +65,34 @@ impl Root {
         self.write(&relative, batch, WriterProperties::new());
     }
 
-    fn run(&self, flags: &[&str]) -> Result<ExitStatus, Error> {
+    fn args(&self, config: &str, flags: &[&str]) -> Args {
         let root = self.path("");
-        let settings = self.path("settings.toml");
         let mut all = vec!["gdelt-clean", "--quiet", "--root", root.to_str().unwrap()];
-        all.extend(["--config", settings.to_str().unwrap()]);
+        all.extend(["--config", config]);
         all.extend(flags);
-        run(Args::try_parse_from(all).unwrap())
+        Args::try_parse_from(all).unwrap()
+    }
+
+    fn run(&self, flags: &[&str]) -> Result<ExitStatus, Error> {
+        self.run_with(self.path("settings.toml").to_str().unwrap(), flags)
+    }
+
+    fn run_with(&self, config: &str, flags: &[&str]) -> Result<ExitStatus, Error> {
+        run(self.args(config, flags))
+    }
+
+    /// What a dry run with a report finds.
+    fn report(&self) -> Summary {
+        let settings = self.path("settings.toml");
+        let args = self.args(settings.to_str().unwrap(), &["--dry-run", "--report"]);
+        let session = Session::start(&args.common, Some(&args.files), &[]).unwrap();
+        let steps = Steps::by_dataset(&session).unwrap();
+        let tasks = plan::of_root(&session, &steps).unwrap();
+        let cleaner = Cleaner::new(&session, &steps);
+        let options = Options::of(&session, &args.files);
+        let mut summary = Summary::new("clean");
+        report::measure(&session, &cleaner, tasks, &options, &mut summary).unwrap();
+        summary
     }
 
     fn open(&self, relative: &str) -> ParquetFile {

@@ -147,12 +147,7 @@ fn tell_dropped_columns(
 ) -> Result<(), Error> {
     for dataset in datasets {
         let dropped = session.settings.convert.of(*dataset).dropped_columns(*dataset);
-        if let Some(key) = dataset.join_keys().iter().find(|key| dropped.contains(key)) {
-            session.printer.warn(format!(
-                "{key} is left out of {dataset}, which cannot be joined without it: name it in \
-                 convert.datasets.{dataset}.columns"
-            ));
-        }
+        session.warn_of_keys(*dataset, "convert.datasets", |key| !dropped.contains(&key));
         let loss = Loss::DroppedColumns;
         if let (Some(first), Some(deletion)) = (dropped.first(), deletion)
             && !deletion.despite.contains(&loss)

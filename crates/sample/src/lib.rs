@@ -76,6 +76,11 @@ pub fn run(args: Args) -> Result<ExitStatus, Error> {
     polars_bridge::limit_threads(session.jobs());
     let layout = session.layout()?;
     refuse_bad_output(&session, &layout, &design)?;
+    if let Method::Filtered { filter, .. } = &design.method {
+        for unknown in filter::unknown_codes(filter) {
+            session.printer.warn(unknown);
+        }
+    }
     let source = DataSource::choose(&session, design.dataset, design.source, design.source_period);
     let population = Population::find(&session, &layout, design.dataset, source)?;
     let Some(draw) = draw(&session, &design, &population)? else {

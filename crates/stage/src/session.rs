@@ -162,6 +162,16 @@ impl Session {
         self.jobs().saturating_add(self.reader_threads(file))
     }
 
+    /// Warns of join keys that the settings in a section leave out of a dataset's files.
+    pub fn warn_of_keys(&self, dataset: Dataset, section: &str, keeps: impl Fn(&str) -> bool) {
+        if let Some(key) = dataset.join_keys().iter().find(|key| !keeps(key)) {
+            self.printer.warn(format!(
+                "{key} is left out of {dataset}, which cannot be joined without it: name it in \
+                 {section}.{dataset}.columns"
+            ));
+        }
+    }
+
     /// The ledger of a dataset.
     pub fn ledger(&self, layout: &Layout, dataset: Dataset) -> Ledger {
         Ledger::new(&self.budget, &layout.directory(dataset, Directory::Catalog))

@@ -47,11 +47,10 @@ pub(crate) fn dates_of_1920(day: &ArrayRef, added: &ArrayRef) -> BooleanBuffer {
 
 /// Whether rows with a day and a publication within these ranges may be wrong. `None` is unknown.
 pub(crate) fn may_be_wrong(
-    days: Option<RangeInclusive<i64>>,
-    added: Option<RangeInclusive<i64>>,
+    days: Option<&RangeInclusive<i64>>,
+    added: Option<&RangeInclusive<i64>>,
 ) -> bool {
     let overlaps = |window: &RangeInclusive<i64>| {
-        let added = added.as_ref();
         added.is_none_or(|it| it.start() <= window.end() && window.start() <= it.end())
     };
     days.is_none_or(|days| *days.start() < FIRST_DAY)
@@ -130,12 +129,13 @@ mod tests {
 
     #[test]
     fn ranges_tell_whether_to_look() {
-        let (day, added) = (Some(1920_01_02..=2020_01_02), Some(2020_01_02..=2020_01_02));
-        assert!(may_be_wrong(day.clone(), added.clone()));
+        let (days, added) = (1920_01_02..=2020_01_02, 2020_01_02..=2020_01_02);
+        let (days, added) = (Some(&days), Some(&added));
+        assert!(may_be_wrong(days, added));
         assert!(may_be_wrong(None, None));
-        assert!(may_be_wrong(day.clone(), Some(2019_12_31_23_59_59..=2021_01_01_00_00_00)));
-        assert!(!may_be_wrong(Some(1979_01_01..=2020_01_02), added));
-        assert!(!may_be_wrong(day, Some(2020_01_06..=2020_01_07)));
+        assert!(may_be_wrong(days, Some(&(2019_12_31_23_59_59..=2021_01_01_00_00_00))));
+        assert!(!may_be_wrong(Some(&(1979_01_01..=2020_01_02)), added));
+        assert!(!may_be_wrong(days, Some(&(2020_01_06..=2020_01_07))));
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! Columns that are made of others.
 
+#![expect(clippy::inconsistent_digit_grouping, reason = "dates are read as year, month, day")]
+
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -8,6 +10,9 @@ use arrow::datatypes::{Date32Type, Int64Type};
 use catalog::CodeTable;
 use chrono::NaiveDate;
 
+/// The first day of 8 digits.
+const FIRST_DAY: u32 = 1000_01_01;
+
 /// Days as dates. A number that is no day of 8 digits becomes null.
 pub(crate) fn event_dates(days: &ArrayRef) -> ArrayRef {
     let dates = days.as_primitive::<Int64Type>().iter().map(|day| date(day?));
@@ -15,7 +20,7 @@ pub(crate) fn event_dates(days: &ArrayRef) -> ArrayRef {
 }
 
 fn date(day: i64) -> Option<i32> {
-    let number = u32::try_from(day).ok().filter(|number| *number >= 1_000_01_01)?;
+    let number = u32::try_from(day).ok().filter(|number| *number >= FIRST_DAY)?;
     let year = i32::try_from(number / 10_000).ok().filter(|year| *year <= 9_999)?;
     let date = NaiveDate::from_ymd_opt(year, number / 100 % 100, number % 100)?;
     Some(Date32Type::from_naive_date(date))

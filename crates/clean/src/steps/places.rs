@@ -1,8 +1,8 @@
 //! The table of places, and what becomes of a geographic point that GDELT wrote.
 //!
 //! GDELT writes one place under several ids and points, and one id for places of several
-//! gazetteers. The table is the Parquet file that GdeltForge ships (`gdeltforge/data/places.parquet`
-//! in its package): `FeatureID`, `Lat`, `Long` as GDELT wrote them, the first empty where it wrote
+//! gazetteers. The table is the Parquet file that `GdeltForge` ships
+//! (`gdeltforge/data/places.parquet` in its package): `FeatureID`, `Lat`, `Long` as GDELT wrote them, the first empty where it wrote
 //! none, the others null where a point has no location; and what they stand for: `place` (an id
 //! that is unique), `place_type`, `place_lat`, `place_lon`, `place_name`, `wrong_point` (whether
 //! the point is another place's).
@@ -21,10 +21,22 @@ use hashbrown::HashTable;
 use io_budget::Budget;
 use io_budget::parquet::{ParquetFile, Want};
 use serde::Serialize;
-use stage::Error;
+use stage::{Error, describe};
 
 /// Where the file's own metadata say what it was made of.
 const ABOUT_KEY: &str = "gdeltforge:places";
+/// Its columns.
+const COLUMNS: [&str; 9] = [
+    "FeatureID",
+    "Lat",
+    "Long",
+    "place",
+    "place_type",
+    "place_lat",
+    "place_lon",
+    "place_name",
+    "wrong_point",
+];
 /// Rows of a batch of the table while it is read.
 const BATCH_ROWS: usize = 1 << 16;
 
@@ -39,7 +51,11 @@ pub(crate) struct TableIdentity {
 impl TableIdentity {
     /// The identity of a table, from its footer.
     pub(crate) fn of(budget: &Budget, path: &Path) -> Result<Self, Error> {
-        let file = ParquetFile::open(budget, path, Want::Parts { footer_start: None })?;
+        let file = ParquetFile::open(budget, path, Want::Parts { footer_start: None })
+            .map_err(|error| no_table(path, &describe(&error)))?;
+        if let Some(name) = COLUMNS.into_iter().find(|name| file.column(name).is_none()) {
+            return Err(no_table(path, &format!("it has no column `{name}`")));
+        }
         let about = file.key_value(ABOUT_KEY).map(str::to_owned);
         Ok(Self { bytes: file.stat().size, rows: file.rows(), about })
     }
@@ -333,7 +349,7 @@ fn hash_of_point(hasher: &RandomState, id: &str, location: Option<(f64, f64)>) -
 }
 
 fn no_table(path: &Path, problem: &str) -> Error {
-    Error::input(
+    Error::usage(
         format!("{} is no table of places: {problem}", path.display()),
         "name places.parquet of the gdeltforge package in places_table, or leave it unset",
     )

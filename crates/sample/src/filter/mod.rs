@@ -14,6 +14,7 @@
 //! of one. Dates are numbers as the column has them, or days as `20200131` or `"2020-01-31"`; in a
 //! column of seconds a day means all of its seconds.
 
+mod codes;
 mod expression;
 mod json;
 
@@ -21,6 +22,7 @@ use catalog::{ColumnType, Dataset};
 use chrono::NaiveDate;
 use stage::Error;
 
+pub(crate) use codes::unknown as unknown_codes;
 pub(crate) use expression::matches;
 
 use crate::columns::{self, DeclaredColumn};
