@@ -3,6 +3,7 @@
 //! | module | shows |
 //! |---|---|
 //! | `chain` | the bundled archive gives the known numbers, through all stages |
+//! | `clean` | what cleaning says of its runs, damaged Parquet, deleted sources |
 //! | `convert` | rows that broke other tools, damaged zips, exit codes, messages |
 //! | `cases` | kinds of zips, statuses, rejects, settings, deletion of sources |
 //! | `again` | a second run does nothing; killed runs end with the same bytes; dry runs |
@@ -20,6 +21,7 @@
 mod again;
 mod cases;
 mod chain;
+mod clean;
 mod convert;
 mod iobench;
 mod named;

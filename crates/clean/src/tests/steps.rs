@@ -3,10 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use arrow::array::{
-    Array as _, ArrayRef, AsArray as _, Float64Array, Int64Array, RecordBatch, StringArray,
-};
-use arrow::datatypes::{DataType, Date32Type, Float32Type, Float64Type, Int64Type};
+use arrow::array::{ArrayRef, AsArray as _, Float64Array, Int64Array, RecordBatch, StringArray};
+use arrow::datatypes::{DataType, Date32Type, Float32Type, Float64Type};
 use catalog::marks;
 use parquet::file::properties::WriterProperties;
 use stage::ExitStatus;
