@@ -1,6 +1,6 @@
 //! The Parquet files of a dataset: which there are, and which stage's files to read.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 use std::path::{Path, PathBuf};
 
 use catalog::ledger::{Record, StageName};
@@ -104,6 +104,22 @@ impl DataSource {
         layout: &Layout,
         dataset: Dataset,
     ) -> Result<Vec<DataFile>, Error> {
+        self.list_left(session, layout, dataset, &HashSet::new())
+    }
+
+    /// As [`Self::list`], where files that are `spent`, by their names, are not missed: their rows
+    /// stand elsewhere.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::list`].
+    pub fn list_left(
+        self,
+        session: &Session,
+        layout: &Layout,
+        dataset: Dataset,
+        spent: &HashSet<String>,
+    ) -> Result<Vec<DataFile>, Error> {
         let directory = layout.directory(dataset, self.directory);
         let missing = |message: String| Error::NoInput {
             message,
@@ -145,19 +161,33 @@ impl DataSource {
                 || self.directory != Directory::Converted
                 || output.contains('/') == hive
         });
+        let mut failed = BTreeSet::new();
         for file in &mut files {
             let record = known.remove(&file.relative);
+            if record.as_ref().is_some_and(|record| !record.is_published()) {
+                failed.insert(file.relative.clone());
+            }
             file.record = record.filter(|record| {
                 record.is_published()
                     && record.size == file.stat.size
                     && record.modified_ns == file.stat.modified_ns
             });
         }
+        if let Some(first) = failed.first() {
+            session.printer.warn(format!(
+                "{} files in {} are of an earlier run, such as {first}: making them again has \
+                 failed since; run {} for {dataset} to see why",
+                failed.len(),
+                directory.display(),
+                self.made_by()
+            ));
+        }
         let range = session.range;
         let vanished = known.into_values().filter(|record| {
             let taken = session.settings.feed.includes(record.feed);
             record.is_published()
                 && record.parts.is_empty()
+                && !spent.contains(&record.output)
                 && taken
                 && range.overlaps(record.period)
         });

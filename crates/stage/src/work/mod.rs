@@ -287,7 +287,7 @@ pub fn run<T: Send, P: Into<Product>>(
     refuse_input_as_output(&tasks)?;
     summary.files.planned += tasks.len() as u64;
     let layout = session.settings.layout();
-    let mut spent = options.deletion.as_ref().map(|deletion| Spent::new(session, deletion));
+    let mut spent = options.deletion.as_ref().map(|deletion| Spent::new(session, stage, deletion));
     let tasks = if options.named {
         tasks
     } else {

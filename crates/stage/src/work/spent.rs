@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use catalog::ledger::{Outcome, Record};
+use catalog::ledger::{Outcome, Record, StageName};
 use io_budget::parquet::{ParquetFile, Want};
 
 use super::{Input, Task};
@@ -45,6 +45,7 @@ pub struct Deletion {
 #[derive(Debug)]
 pub(super) struct Spent<'a> {
     session: &'a Session,
+    stage: StageName,
     deletion: &'a Deletion,
     waiting: Vec<Candidate>,
     /// Sources that stay, by the loss: how many, and one of them with what it would lose.
@@ -66,8 +67,8 @@ struct Output {
 }
 
 impl<'a> Spent<'a> {
-    pub(super) fn new(session: &'a Session, deletion: &'a Deletion) -> Self {
-        Self { session, deletion, waiting: Vec::new(), kept: BTreeMap::new() }
+    pub(super) fn new(session: &'a Session, stage: StageName, deletion: &'a Deletion) -> Self {
+        Self { session, stage, deletion, waiting: Vec::new(), kept: BTreeMap::new() }
     }
 
     /// Considers the sources of an output that is recorded: as a whole and, if it has any, by
@@ -81,7 +82,7 @@ impl<'a> Spent<'a> {
         if !whole.is_published() {
             return;
         }
-        let losses = losses(whole);
+        let losses = losses(self.stage, whole);
         for (loss, what) in losses {
             if !self.deletion.despite.contains(&loss) {
                 let name = task.inputs.first().map_or("", |input| input.name.as_str());
@@ -187,10 +188,14 @@ impl<'a> Spent<'a> {
 
 /// What the source of an output holds beyond it. Dropped columns are a matter of settings and are
 /// looked at before the run.
-fn losses(record: &Record) -> Vec<(Loss, String)> {
+fn losses(stage: StageName, record: &Record) -> Vec<(Loss, String)> {
     let mut losses = Vec::new();
     let rejected = record.records.map_or(0, |records| records.rejected);
-    let values: u64 = record.counts.values().sum::<u64>().saturating_sub(rejected);
+    let values = match stage {
+        StageName::Convert => record.counts.values().sum::<u64>().saturating_sub(rejected),
+        // Counts of other stages are of what there is not, such as slots.
+        StageName::Clean | StageName::Aggregate(_) => 0,
+    };
     match (rejected, values) {
         (0, 0) => {}
         (1, 0) => losses.push((Loss::Rejects, String::from("1 rejected row"))),
