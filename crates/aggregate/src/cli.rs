@@ -5,6 +5,9 @@ use clap::ValueEnum as _;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use stage::cli::{CommonArgs, FileArgs};
 use stage::files::SourceChoice;
+use stage::work::{Deletion, Loss};
+
+use crate::groups::RowGroups;
 
 /// Join 15-minute GDELT files into files of days, months or years
 ///
@@ -34,12 +37,41 @@ pub struct Args {
         value_parser = sources()
     )]
     pub source: SourceChoice,
+    /// How row groups are made
+    #[arg(
+        long,
+        value_enum,
+        value_name = "MANNER",
+        default_value = "splice",
+        help_heading = "Aggregation"
+    )]
+    pub row_groups: RowGroups,
+    /// Add a last column `SourceFile` that names the file each row came from
+    #[arg(long, help_heading = "Aggregation")]
+    pub provenance: bool,
+    /// Delete the files of each period once its output is published, recorded and read again
+    #[arg(long, help_heading = "Aggregation")]
+    pub delete_source: bool,
+    /// Delete files although their output has no rows
+    #[arg(
+        long, value_name = "LOSS", requires = "delete_source", help_heading = "Aggregation",
+        value_parser = Loss::only_empty()
+    )]
+    pub delete_despite: Vec<Loss>,
+}
+
+impl Args {
+    /// Whether the files of a period are deleted.
+    pub(crate) fn deletion(&self) -> Option<Deletion> {
+        self.delete_source.then(|| Deletion { despite: self.delete_despite.clone() })
+    }
 }
 
 const EXAMPLES: &str = "\
 Examples:
   gdelt-aggregate --root /data/gdelt
   gdelt-aggregate --root /data/gdelt --dataset gkg-v2 --period month --start-date 2020-01-01
+  gdelt-aggregate --root /data/gdelt --dataset mentions --provenance --delete-source
   gdelt-aggregate 20150218*.mentions.parquet --out 20150218.mentions.parquet
   gdelt-aggregate --files-from slots.txt --out-dir days
 

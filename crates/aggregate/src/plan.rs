@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use catalog::ledger::StageName;
 use catalog::{AggregatePeriod, Dataset, DateRange, Directory, Feed, Layout, ParquetName, Period};
 use serde::Serialize;
 use stage::cli::FileArgs;
@@ -12,14 +13,16 @@ use stage::settings::Order;
 use stage::work::{Input, Task};
 use stage::{Error, Session, Summary};
 
+use crate::merge::Manner;
+
 /// Raised when outputs are laid out differently, so that they are made again.
-const FORMAT_VERSION: u32 = 1;
+const FORMAT_VERSION: u32 = 2;
 
 /// What shapes an output beside its sources.
 #[derive(Serialize)]
 struct Shape {
     format: u32,
-    period: AggregatePeriod,
+    manner: Manner,
     cleaned: bool,
 }
 
@@ -37,10 +40,11 @@ pub(crate) fn of_root(
     session: &Session,
     arguments: &FileArgs,
     choice: SourceChoice,
-    length: AggregatePeriod,
+    manner: Manner,
     summary: &mut Summary,
 ) -> Result<Vec<Task>, Error> {
     let layout = session.layout()?;
+    let length = manner.period;
     let mut sources = Vec::new();
     for dataset in datasets(session, arguments)? {
         let source = DataSource::choose(session, dataset, choice, length);
@@ -55,7 +59,8 @@ pub(crate) fn of_root(
         });
     }
     let mut tasks = Vec::new();
-    for (dataset, files) in list_datasets(session, &layout, &sources)? {
+    let stage = StageName::Aggregate(length);
+    for (dataset, files) in list_datasets(session, &layout, &sources, stage)? {
         let source = DataSource::choose(session, dataset, choice, length);
         let inputs = layout.directory(dataset, source.directory);
         let output = layout.directory(dataset, Directory::Aggregated(length));
@@ -70,7 +75,7 @@ pub(crate) fn of_root(
                 summary.files.ignored += 1;
             }
         }
-        tasks.extend(groups.tasks(session, length, |usual| (output.clone(), usual))?);
+        tasks.extend(groups.tasks(session, manner, |usual| (output.clone(), usual))?);
     }
     Ok(tasks)
 }
@@ -125,7 +130,7 @@ fn is_held(
 pub(crate) fn of_named(
     session: &Session,
     arguments: &FileArgs,
-    length: AggregatePeriod,
+    manner: Manner,
 ) -> Result<Vec<Task>, Error> {
     let inputs = named_files(session, arguments)?;
     let place = NamedOutput::of(session, arguments, &inputs)?;
@@ -136,7 +141,7 @@ pub(crate) fn of_named(
             let message = format!("{} is no 15-minute file", input.path.display());
             return Err(Error::usage(message, "name files of events-15min, mentions or gkg-v2"));
         }
-        groups.add(length, name, input);
+        groups.add(manner.period, name, input);
     }
     if matches!(place, NamedOutput::File { .. }) && groups.0.len() > 1 {
         let labels: Vec<_> = groups.0.keys().take(2).map(GroupKey::usual_name).collect();
@@ -144,7 +149,7 @@ pub(crate) fn of_named(
             format!("--out is one file, but the files belong to {}", labels.join(" and "));
         return Err(Error::usage(message, "give --out-dir, or a longer --period"));
     }
-    groups.tasks(session, length, |usual| place.place(&usual))
+    groups.tasks(session, manner, |usual| place.place(&usual))
 }
 
 /// Whether a file is one of 15 minutes, of a dataset that can be aggregated.
@@ -182,7 +187,7 @@ impl Groups {
     fn tasks(
         self,
         session: &Session,
-        length: AggregatePeriod,
+        manner: Manner,
         place: impl Fn(String) -> (PathBuf, String),
     ) -> Result<Vec<Task>, Error> {
         let mut tasks = Vec::with_capacity(self.0.len());
@@ -192,7 +197,7 @@ impl Groups {
             });
             refuse_twice(&files)?;
             let cleaned = files.iter().any(|(name, _)| name.cleaned);
-            let shape = Shape { format: FORMAT_VERSION, period: length, cleaned };
+            let shape = Shape { format: FORMAT_VERSION, manner, cleaned };
             let (directory, output) = place(key.usual_name());
             tasks.push(Task {
                 dataset: key.dataset,

@@ -78,8 +78,7 @@ pub fn run(args: Args) -> Result<ExitStatus, Error> {
         return audit::print_audit(&session, runs);
     }
     let mut summary = Summary::new("clean");
-    let mut options = Options::of(&session, &files);
-    options.deletion = deletion;
+    let options = Options { deletion, ..Options::of(&session, &files) };
     options.check_deletion(&session)?;
     let steps = Steps::by_dataset(&session)?;
     let tasks = if files.names_files() {

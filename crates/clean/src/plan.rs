@@ -32,7 +32,7 @@ pub(crate) fn of_root(
         }
     }
     let mut tasks = Vec::new();
-    for (dataset, files) in list_datasets(session, &layout, &sources)? {
+    for (dataset, files) in list_datasets(session, &layout, &sources, StageName::Clean)? {
         let Some(steps) = steps.get(&dataset) else { continue };
         tasks.extend(tasks_of(session, &layout, dataset, steps, &files)?);
     }

@@ -1,6 +1,6 @@
 //! The Parquet files of a dataset: which there are, and which stage's files to read.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 use std::path::{Path, PathBuf};
 
 use catalog::ledger::{Record, StageName};
@@ -92,7 +92,8 @@ impl DataSource {
     }
 
     /// Lists the files of this source that the session's feed and dates ask for, in order of
-    /// time, each with its record in the ledger. One listing per directory; no file is opened.
+    /// time, each with its record in the ledger. One listing per directory; no file is opened
+    /// that the ledger knows.
     ///
     /// # Errors
     ///
@@ -103,6 +104,32 @@ impl DataSource {
         session: &Session,
         layout: &Layout,
         dataset: Dataset,
+    ) -> Result<Vec<DataFile>, Error> {
+        self.list_for(session, layout, dataset, None)
+    }
+
+    /// As [`Self::list`], for a stage that may have deleted what it has taken in: then there may be
+    /// none left.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::list`].
+    pub fn list_left(
+        self,
+        session: &Session,
+        layout: &Layout,
+        dataset: Dataset,
+        stage: StageName,
+    ) -> Result<Vec<DataFile>, Error> {
+        self.list_for(session, layout, dataset, Some(stage))
+    }
+
+    fn list_for(
+        self,
+        session: &Session,
+        layout: &Layout,
+        dataset: Dataset,
+        stage: Option<StageName>,
     ) -> Result<Vec<DataFile>, Error> {
         let directory = layout.directory(dataset, self.directory);
         let missing = |message: String| Error::NoInput {
@@ -131,12 +158,6 @@ impl DataSource {
             files.sort_by_key(|file| file.name);
         }
         retain(&mut files, session.settings.feed, session.range);
-        if files.is_empty() {
-            let directory = directory.display();
-            return Err(missing(format!(
-                "no files of the dates and feed asked for in {directory}"
-            )));
-        }
         let mut known = session.ledger(layout, dataset).load(self.stage, session.range)?.records;
         // The records of the other layout are of no interest.
         known.retain(|output, record| {
@@ -145,14 +166,28 @@ impl DataSource {
                 || self.directory != Directory::Converted
                 || output.contains('/') == hive
         });
+        let mut failed = BTreeSet::new();
         for file in &mut files {
             let record = known.remove(&file.relative);
+            if record.as_ref().is_some_and(|record| !record.is_published()) {
+                failed.insert(file.relative.clone());
+            }
             file.record = record.filter(|record| {
                 record.is_published()
                     && record.size == file.stat.size
                     && record.modified_ns == file.stat.modified_ns
             });
         }
+        if let Some(first) = failed.first() {
+            session.printer.warn(format!(
+                "{} files in {} are of an earlier run, such as {first}: making them again has \
+                 failed since; run {} for {dataset} to see why",
+                failed.len(),
+                directory.display(),
+                self.made_by()
+            ));
+        }
+        self.warn_of_cleaned(session, dataset, &directory, &files);
         let range = session.range;
         let vanished = known.into_values().filter(|record| {
             let taken = session.settings.feed.includes(record.feed);
@@ -161,7 +196,22 @@ impl DataSource {
                 && taken
                 && range.overlaps(record.period)
         });
-        let vanished: BTreeSet<String> = vanished.map(|record| record.output).collect();
+        let mut vanished: BTreeSet<String> = vanished.map(|record| record.output).collect();
+        let mut is_all_taken_in = false;
+        if !vanished.is_empty() {
+            for later in self.later_stages() {
+                let spent = sources_of(session, layout, dataset, later)?;
+                let is_spent = |output: &String| spent.contains(file_name(output));
+                is_all_taken_in |= Some(later) == stage && vanished.iter().all(is_spent);
+                vanished.retain(|output| !is_spent(output));
+            }
+        }
+        if files.is_empty() && !is_all_taken_in {
+            let directory = directory.display();
+            return Err(missing(format!(
+                "no files of the dates and feed asked for in {directory}"
+            )));
+        }
         if let Some(first) = vanished.first() {
             session.printer.warn(format!(
                 "{} lacks {} of the files that the ledger records, such as {first}: their rows \
@@ -173,10 +223,68 @@ impl DataSource {
         }
         Ok(files)
     }
+
+    /// The stages that may delete these files once they have taken them in.
+    fn later_stages(self) -> Vec<StageName> {
+        let aggregate = AggregatePeriod::ALL.map(StageName::Aggregate);
+        match self.stage {
+            StageName::Convert => [StageName::Clean].into_iter().chain(aggregate).collect(),
+            StageName::Clean => aggregate.to_vec(),
+            StageName::Aggregate(_) => Vec::new(),
+        }
+    }
+
+    /// Warns of cleaned files among those that are taken for GDELT's own: by their names, and by
+    /// what the first one notes that the ledger does not know.
+    fn warn_of_cleaned(
+        self,
+        session: &Session,
+        dataset: Dataset,
+        directory: &Path,
+        files: &[DataFile],
+    ) {
+        if self.stage != StageName::Convert {
+            return;
+        }
+        let is_cleaned = |file: &DataFile| {
+            let want = Want::Parts { footer_start: None };
+            // What cannot be read is told by whoever needs it.
+            let opened = ParquetFile::open(&session.budget, &file.path, want).ok();
+            opened.is_some_and(|opened| opened.key_value(marks::STAGE) == Some("clean"))
+        };
+        let by_name = files.iter().find(|file| file.name.cleaned);
+        let stranger = || files.iter().find(|file| file.record.is_none());
+        if let Some(file) = by_name.or_else(|| stranger().filter(|file| is_cleaned(file))) {
+            session.printer.warn(format!(
+                "{} holds files of {dataset} made by gdelt-clean, such as {}, which are taken for \
+                 GDELT's own: move them away",
+                directory.display(),
+                file.relative
+            ));
+        }
+    }
 }
 
-/// Lists the files of several datasets. Where `settings.datasets` names the datasets each of them
-/// must have files, otherwise those that have some are taken.
+/// The files of which the published outputs of a stage were made, by name.
+fn sources_of(
+    session: &Session,
+    layout: &Layout,
+    dataset: Dataset,
+    stage: StageName,
+) -> Result<HashSet<String>, Error> {
+    let records = session.ledger(layout, dataset).load(stage, session.range)?.records;
+    let published = records.into_values().filter(Record::is_published);
+    Ok(published.flat_map(|record| record.sources).map(|source| source.name).collect())
+}
+
+/// The last part of a path.
+fn file_name(path: &str) -> &str {
+    path.rsplit('/').next().unwrap_or(path)
+}
+
+/// Lists the files of several datasets for a stage that may have deleted what it has taken in. Where
+/// `settings.datasets` names the datasets each of them must have files, or have had them, otherwise
+/// those that have some are taken.
 ///
 /// # Errors
 ///
@@ -185,11 +293,12 @@ pub fn list_datasets(
     session: &Session,
     layout: &Layout,
     sources: &[(Dataset, DataSource)],
+    stage: StageName,
 ) -> Result<Vec<(Dataset, Vec<DataFile>)>, Error> {
     let named = !session.settings.datasets.is_empty();
     let mut found = Vec::new();
     for &(dataset, source) in sources {
-        match source.list(session, layout, dataset) {
+        match source.list_left(session, layout, dataset, stage) {
             Ok(files) => found.push((dataset, files)),
             Err(Error::NoInput { message, .. }) if !named => session.printer.detail(message),
             Err(error) => return Err(error),

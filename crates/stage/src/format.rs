@@ -40,7 +40,7 @@ const GKG_GROUP_ROWS: usize = 8_000;
 const GROUP_ROWS: usize = 250_000;
 /// Compressed bytes at which a row group is full however few its rows: above any real one, and a
 /// bound on what a writer holds in memory.
-const GROUP_BYTES: usize = 128 << 20;
+pub const GROUP_BYTES: usize = 128 << 20;
 /// Bytes of a decoded batch, about.
 const BATCH_BYTES: usize = 16 << 20;
 /// Rows of a decoded batch, at most.

@@ -57,7 +57,8 @@ pub(super) fn left_to_do(
         }
         for mut task in tasks {
             let there = &present[&task.directory];
-            match State::of(&task, &loaded.records, there, force) {
+            let deletes = spent.is_some();
+            match State::of(&task, &loaded.records, there, force, deletes) {
                 State::UpToDate => {
                     summary.files.up_to_date += 1;
                     if let (Some(spent), Some(whole)) =
@@ -102,6 +103,7 @@ impl State {
         records: &HashMap<String, Record>,
         present: &HashMap<String, Stat>,
         force: bool,
+        deletes: bool,
     ) -> Self {
         let Some(record) = records.get(&task.output) else { return Self::ToMake("not made yet") };
         let is_same = |(source, input): (&Source, &Input)| {
@@ -109,6 +111,7 @@ impl State {
                 && source.size == input.stat.size
                 && source.modified_ns == input.stat.modified_ns
         };
+        let is_known = |input: &Input| record.sources.iter().any(|it| is_same((it, input)));
         let is_as_made = |output: &String| {
             let (record, stat) = (records.get(output)?, present.get(output)?);
             Some((stat.size, stat.modified_ns) == (record.size, record.modified_ns))
@@ -127,10 +130,14 @@ impl State {
             Self::ToMake("the output is gone")
         } else if as_made.contains(&Some(false)) {
             Self::ToMake("the output is not as it was made")
+        } else if let Some(gone) = gone_source(record, task) {
+            // A run that was deleting the sources of this output ended before the last of them.
+            let is_rest = deletes
+                && record.fingerprint == task.fingerprint
+                && task.inputs.iter().all(is_known);
+            if is_rest { Self::UpToDate } else { Self::SourceGone(gone.to_owned()) }
         } else if record.fingerprint != task.fingerprint {
             Self::ToMake("the settings have changed")
-        } else if let Some(gone) = gone_source(record, task) {
-            Self::SourceGone(gone.to_owned())
         } else if record.sources.len() != task.inputs.len()
             || !record.sources.iter().zip(&task.inputs).all(is_same)
         {
