@@ -3,6 +3,7 @@
 //! | module | holds |
 //! |---|---|
 //! | `local` | a stage on local storage, everything in the page cache |
+//! | `stage`, `contender` | for `local`: what is run, by whom, and on what |
 //! | `on_share` | all stages on an emulated slow share, beside other users of it |
 //! | `scenario`, `mill`, `forge`, `share` | for `on_share`: what is run, by us and by them, and where |
 //! | `run`, `memory`, `tree` | starting programs, the memory they take, copies of what they read |
@@ -14,6 +15,7 @@
     reason = "the task is no stage: it copies archives and reads logs, and the stages have budgets"
 )]
 
+mod contender;
 mod forge;
 mod local;
 mod memory;
@@ -24,6 +26,7 @@ mod run;
 mod same;
 mod scenario;
 mod share;
+mod stage;
 mod tree;
 
 use std::fs;
@@ -32,6 +35,7 @@ use anyhow::{Context as _, Result};
 use clap::Subcommand;
 use tempfile::TempDir;
 
+use self::stage::Stage;
 use crate::run_archive::build_binaries;
 
 /// Flags of `bench`.
@@ -44,7 +48,20 @@ pub(crate) struct Bench {
 #[derive(Debug, Subcommand)]
 enum What {
     /// Measure `gdelt-convert` beside `gdeltforge convert` on local storage, all in the page cache
-    Convert(local::Convert),
+    #[command(mut_arg("datasets", |datasets| {
+        datasets.default_values(["gkg-v2", "mentions", "events", "events-15min"])
+    }))]
+    Convert(local::Local),
+    /// Measure `gdelt-clean` beside `gdeltforge clean`, likewise
+    #[command(mut_arg("datasets", |datasets| {
+        datasets.default_values(["events", "events-15min", "gkg-v2"])
+    }))]
+    Clean(local::Local),
+    /// Measure `gdelt-aggregate` beside `gdeltforge aggregate`, by days, likewise
+    #[command(mut_arg("datasets", |datasets| {
+        datasets.default_values(["gkg-v2", "mentions", "events-15min"])
+    }))]
+    Aggregate(local::Local),
     /// Measure every stage on an emulated slow share, beside other users of it
     Share(on_share::OnShare),
 }
@@ -53,7 +70,9 @@ impl Bench {
     /// Measures, and prints tables.
     pub(crate) fn run(&self) -> Result<()> {
         match &self.what {
-            What::Convert(task) => task.run(),
+            What::Convert(task) => task.run(Stage::Convert),
+            What::Clean(task) => task.run(Stage::Clean),
+            What::Aggregate(task) => task.run(Stage::Aggregate),
             What::Share(task) => task.run(),
         }
     }

@@ -16,6 +16,8 @@ const DATA: &str = "data";
 /// Where the sampled events stand below the data.
 const EVENTS: &str = "results/events.parquet";
 const RESULTS: &str = "results";
+/// Where it leaves its default settings, below that directory, when it finds none.
+pub(super) const SETTINGS: &str = "config/settings.yaml";
 
 /// How gdeltforge is set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -62,7 +64,7 @@ pub(super) struct Forge {
 impl Forge {
     /// Makes the inputs of all stages with the gdeltforge of a Python environment.
     pub(super) fn prepare(environment: &Path, mill: &Mill, scratch: &Path) -> Result<Self> {
-        let program = std::path::absolute(environment)?.join("bin").join("gdeltforge");
+        let program = program(environment)?;
         let work = scratch.join("forge");
         let data = work.join(DATA);
         fs::create_dir_all(data.join(RESULTS))?;
@@ -84,9 +86,8 @@ impl Forge {
             fs::remove_dir_all(&raw)?;
             copy(&mill.raw(dataset), &raw)?;
         }
-        // It leaves its default settings there when it finds none.
-        let settings = fs::read_to_string(work.join("config/settings.yaml"))
-            .context("gdeltforge left no settings")?;
+        let settings =
+            fs::read_to_string(work.join(SETTINGS)).context("gdeltforge left no settings")?;
         let mut inputs = Vec::new();
         for &scenario in Scenario::all() {
             inputs.push((scenario, Inputs::new(&data, directories(scenario).iter().copied())?));
@@ -133,21 +134,33 @@ impl Forge {
             }
         }
         changes.push((String::from("\"./data/"), format!("\"{}/", mount.display())));
-        changes.push((
-            String::from("gdelt_gkg_v2: []"),
-            format!("gdelt_gkg_v2: [\"{REQUIRED_COLUMN}\"]"),
-        ));
+        changes.push(requirement(REQUIRED_COLUMN));
         if setting != ForgeSetting::Default {
             let [from, to] = ["null", "4"].map(|it| format!("max_concurrent_reads: {it}"));
             changes.push((from, to));
         }
-        let mut settings = self.settings.clone();
-        for (from, to) in changes {
-            ensure!(settings.contains(&from), "gdeltforge's settings have no `{from}`");
-            settings = settings.replace(&from, &to);
-        }
-        Ok(settings)
+        changed(&self.settings, &changes)
     }
+}
+
+/// The program in a Python environment.
+pub(super) fn program(environment: &Path) -> Result<PathBuf> {
+    Ok(std::path::absolute(environment)?.join("bin").join("gdeltforge"))
+}
+
+/// The change of its default settings by which rows of gkg-v2 without a value in `column` go.
+pub(super) fn requirement(column: &str) -> (String, String) {
+    (String::from("gdelt_gkg_v2: []"), format!("gdelt_gkg_v2: [\"{column}\"]"))
+}
+
+/// Settings with other text in all places that hold the first of a pair.
+pub(super) fn changed(settings: &str, changes: &[(String, String)]) -> Result<String> {
+    let mut settings = settings.to_owned();
+    for (from, to) in changes {
+        ensure!(settings.contains(from), "gdeltforge's settings have no `{from}`");
+        settings = settings.replace(from, to);
+    }
+    Ok(settings)
 }
 
 /// Its name for a dataset's folder.
@@ -197,4 +210,20 @@ fn arguments_of(scenario: Scenario, mount: &Path) -> Vec<String> {
         ],
     };
     parts.concat().into_iter().map(String::from).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn settings_are_changed_everywhere_or_not_at_all() {
+        let change = |from: &str, to: &str| (String::from(from), String::from(to));
+        let settings = "a:\n  workers: null\nb:\n  workers: null\n  gdelt_gkg_v2: []\n";
+        let changes = [change("workers: null", "workers: 2"), requirement("X")];
+        let expected = "a:\n  workers: 2\nb:\n  workers: 2\n  gdelt_gkg_v2: [\"X\"]\n";
+        assert_eq!(changed(settings, &changes).unwrap(), expected);
+        let error = changed(settings, &[change("reads: null", "reads: 4")]).unwrap_err();
+        assert_eq!(error.to_string(), "gdeltforge's settings have no `reads: null`");
+    }
 }

@@ -1,38 +1,30 @@
 //! A stage and gdeltforge's, in turn on the same input, on local storage with everything in the page
 //! cache.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, ensure};
-use tempfile::TempDir;
 
-use super::forge::folder;
+use super::contender::{Contender, Job};
 use super::report::cell;
-use super::run::{Ended, Launch, run_to_success};
-use super::tree::{copy, data_files};
+use super::run::Ended;
+use super::stage::Stage;
 use super::{copy_binaries, same};
 
-const PROGRAM: &str = "gdelt-convert";
-/// Where gdeltforge leaves its default settings, below the directory that it is started in.
-const FORGE_SETTINGS: &str = "config/settings.yaml";
-
-/// Flags of `bench convert`.
+/// Flags of `bench convert`, `bench clean` and `bench aggregate`.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Convert {
+pub(crate) struct Local {
     /// Archive to measure with, as `make-archive` makes it
     #[arg(long, value_name = "DIR")]
     archive: PathBuf,
     /// The Python environment in which gdeltforge is installed
     #[arg(long, value_name = "VENV")]
     gdeltforge: PathBuf,
-    /// Dataset to convert (can be repeated)
-    #[arg(
-        long = "dataset",
-        value_name = "DATASET",
-        default_values = ["gkg-v2", "mentions", "events", "events-15min"]
-    )]
+    /// Dataset to work on (can be repeated)
+    #[arg(long = "dataset", value_name = "DATASET")]
     datasets: Vec<String>,
     /// Measure each so often, after a run that does not count
     #[arg(long, value_name = "N", default_value = "5")]
@@ -51,8 +43,6 @@ struct Measured {
     seconds: Vec<f64>,
     /// In units of 2^20 bytes.
     memory: Vec<f64>,
-    /// Bytes of the Parquet files.
-    output: u64,
 }
 
 impl Measured {
@@ -63,151 +53,76 @@ impl Measured {
     }
 }
 
-impl Convert {
+impl Local {
     /// Measures, compares the outputs, and prints a table.
-    pub(crate) fn run(&self) -> Result<()> {
-        let binaries = copy_binaries(&[PROGRAM])?;
-        let scratch = tempfile::Builder::new()
-            .prefix("gdelt-bench-")
-            .tempdir_in(std::path::absolute(&self.scratch)?)
-            .with_context(|| format!("cannot work in {}", self.scratch.display()))?;
-        let cpus = std::thread::available_parallelism()?;
-        let jobs = self.jobs.unwrap_or(cpus);
+    pub(crate) fn run(&self, stage: Stage) -> Result<()> {
+        let programs = [Stage::Convert, stage].map(Stage::program);
+        let binaries = copy_binaries(&programs.each_ref().map(String::as_str))?;
+        let workers = self.jobs.unwrap_or(std::thread::available_parallelism()?);
         println!(
-            "| {jobs} workers | zips, MB | s | ratio | peak MiB | ratio | Parquet, MB | values |"
+            "| {workers} workers | input, MB | s | ratio | peak MiB | ratio | output, MB | values |"
         );
         println!("|---|--:|--:|--:|--:|--:|--:|---|");
         for dataset in &self.datasets {
             eprintln!("==> {dataset}");
-            let pair = Pair::prepare(self, binaries.path(), &scratch, dataset, jobs)?;
-            println!("{}", pair.measure(self.repeats.get())?);
+            let scratch = tempfile::Builder::new()
+                .prefix("gdelt-bench-")
+                .tempdir_in(std::path::absolute(&self.scratch)?)
+                .with_context(|| format!("cannot work in {}", self.scratch.display()))?;
+            let (archive, scratch) = (&self.archive, scratch.path());
+            let job = Job { stage, dataset, archive, workers, scratch };
+            let ours = Contender::ours(job, binaries.path())?;
+            let theirs = Contender::theirs(job, &self.gdeltforge)?;
+            println!("{}", measure(dataset, &ours, &theirs, self.repeats.get())?);
         }
         Ok(())
     }
 }
 
-/// Both programs with the zips of a dataset.
-struct Pair<'a> {
-    dataset: &'a str,
-    /// Where the zips are copied from.
-    raw: PathBuf,
-    mill: Launch,
-    mill_root: PathBuf,
-    forge: Launch,
-    forge_data: PathBuf,
-    outputs: PathBuf,
-}
-
-impl<'a> Pair<'a> {
-    fn prepare(
-        task: &Convert,
-        binaries: &Path,
-        scratch: &TempDir,
-        dataset: &'a str,
-        jobs: NonZeroUsize,
-    ) -> Result<Self> {
-        let scratch = scratch.path().join(dataset);
-        let (mill_root, forge_work) = (scratch.join("mill"), scratch.join("forge"));
-        let raw = task.archive.join(dataset).join("raw");
-        copy(&raw, &mill_root.join(dataset).join("raw"))?;
-        let forge_data = forge_work.join("data").join(folder(dataset));
-        fs::create_dir_all(&forge_data)?;
-        let mill = Launch {
-            program: binaries.join(PROGRAM),
-            arguments: ["--root".into(), mill_root.clone().into(), "--jobs".into()]
-                .into_iter()
-                .chain([jobs.to_string(), "--dataset".into(), dataset.into()].map(Into::into))
-                .collect(),
-            variables: vec![("XDG_STATE_HOME", scratch.join("state").into())],
-            directory: scratch.clone(),
-        };
-        let program = std::path::absolute(&task.gdeltforge)?.join("bin").join("gdeltforge");
-        let forge = Launch {
-            program,
-            arguments: ["convert", "--quiet", "--dataset", dataset].map(Into::into).to_vec(),
-            variables: Vec::new(),
-            directory: forge_work.clone(),
-        };
-        let pair = Self { dataset, raw, mill, mill_root, forge, forge_data, outputs: scratch };
-        // It leaves its default settings there when it finds none.
-        pair.run_forge()?;
-        let settings = forge_work.join(FORGE_SETTINGS);
-        let text = fs::read_to_string(&settings).context("gdeltforge left no settings")?;
-        ensure!(text.contains("max_workers: null"), "gdeltforge's settings name no workers");
-        let text = text.replace("max_workers: null", &format!("max_workers: {jobs}"));
-        fs::write(&settings, text)?;
-        pair.run_mill()?;
-        Ok(pair)
+/// A row of the table for each program.
+#[expect(clippy::cast_precision_loss, reason = "for reading")]
+fn measure(dataset: &str, ours: &Contender, theirs: &Contender, repeats: usize) -> Result<String> {
+    ours.run()?;
+    theirs.run()?;
+    let (mut mill, mut forge) = (Measured::default(), Measured::default());
+    for _ in 0..repeats {
+        mill.add(&ours.run()?);
+        forge.add(&theirs.run()?);
     }
-
-    fn run_mill(&self) -> Result<Ended> {
-        for made in ["converted", "catalog"] {
-            remove(&self.mill_root.join(self.dataset).join(made))?;
-        }
-        run_to_success(self.mill.clone(), &self.outputs)
-    }
-
-    fn run_forge(&self) -> Result<Ended> {
-        // Beside the zips stand its marks of those that are done.
-        for made in ["raw", "parquet", "csv"] {
-            remove(&self.forge_data.join(made))?;
-        }
-        copy(&self.raw, &self.forge_data.join("raw"))?;
-        run_to_success(self.forge.clone(), &self.outputs)
-    }
-
-    /// A row of the table for each program.
-    #[expect(clippy::cast_precision_loss, reason = "for reading")]
-    fn measure(&self, repeats: usize) -> Result<String> {
-        let (mut mill, mut forge) = (Measured::default(), Measured::default());
-        for _ in 0..repeats {
-            mill.add(&self.run_mill()?);
-            forge.add(&self.run_forge()?);
-        }
-        let (ours, theirs) = (self.converted()?, data_files(&self.forge_data.join("parquet"))?);
-        mill.output = bytes(&ours)?;
-        forge.output = bytes(&theirs)?;
-        let values = compare(&ours, &theirs)?;
-        let input = bytes(&data_files(&self.raw)?)? as f64 / 1e6;
-        let median = |values: &[f64]| {
-            let mut values = values.to_vec();
-            values.sort_by(f64::total_cmp);
-            values[values.len() / 2]
-        };
-        let speed = median(&forge.seconds) / median(&mill.seconds);
-        let memory = median(&mill.memory) / median(&forge.memory);
-        let row = |name: &str, of: &Measured, speed: &str, memory: &str, values: &str| {
-            format!(
-                "| {}, {name} | {input:.1} | {} | {speed} | {} | {memory} | {:.2} | {values} |",
-                self.dataset,
-                cell(of.seconds.clone(), 2, true),
-                cell(of.memory.clone(), 0, true),
-                of.output as f64 / 1e6
-            )
-        };
-        let (speed, memory) = (format!("{speed:.1} times as fast"), format!("{memory:.2}"));
-        let ours = row("gdelt-convert", &mill, &speed, &memory, &values);
-        Ok(format!("{ours}\n{}", row("gdeltforge", &forge, "", "", "")))
-    }
-
-    fn converted(&self) -> Result<Vec<PathBuf>> {
-        data_files(&self.mill_root.join(self.dataset).join("converted"))
-    }
+    let (our_files, their_files) = (ours.outputs()?, theirs.outputs()?);
+    let values = compare(&our_files, &their_files)?;
+    let median = |values: &[f64]| {
+        let mut values = values.to_vec();
+        values.sort_by(f64::total_cmp);
+        values[values.len() / 2]
+    };
+    let speed = median(&forge.seconds) / median(&mill.seconds);
+    let memory = median(&mill.memory) / median(&forge.memory);
+    let row = |of: &Contender, measured: Measured, output: u64, ratios: [&str; 3]| {
+        let [speed, memory, values] = ratios;
+        format!(
+            "| {dataset}, {} | {:.1} | {} | {speed} | {} | {memory} | {:.2} | {values} |",
+            of.name,
+            of.inputs.bytes as f64 / 1e6,
+            cell(measured.seconds, 2, true),
+            cell(measured.memory, 0, true),
+            output as f64 / 1e6
+        )
+    };
+    let (speed, memory) = (format!("{speed:.1} times as fast"), format!("{memory:.2}"));
+    let our_row = row(ours, mill, bytes(&our_files)?, [&speed, &memory, &values]);
+    let their_row = row(theirs, forge, bytes(&their_files)?, [""; 3]);
+    Ok(format!("{our_row}\n{their_row}"))
 }
 
 /// Says in which columns the files of both differ.
 fn compare(ours: &[PathBuf], theirs: &[PathBuf]) -> Result<String> {
-    let names = |paths: &[PathBuf]| -> Vec<_> {
-        paths.iter().map(|path| path.file_name().map(ToOwned::to_owned)).collect()
-    };
-    ensure!(names(ours) == names(theirs), "{ours:?} are not named like {theirs:?}");
-    let mut columns: Vec<(String, usize)> = Vec::new();
+    let times = |paths: &[PathBuf]| paths.iter().map(|path| time(path)).collect::<Vec<_>>();
+    ensure!(times(ours) == times(theirs), "{ours:?} are not of the same times as {theirs:?}");
+    let mut columns: BTreeMap<String, usize> = BTreeMap::new();
     for (ours, theirs) in ours.iter().zip(theirs) {
         for (name, rows) in same::differences(ours, theirs)? {
-            match columns.iter_mut().find(|(known, _)| *known == name) {
-                Some((_, known)) => *known += rows,
-                None => columns.push((name, rows)),
-            }
+            *columns.entry(name).or_default() += rows;
         }
     }
     if columns.is_empty() {
@@ -217,13 +132,29 @@ fn compare(ours: &[PathBuf], theirs: &[PathBuf]) -> Result<String> {
     Ok(format!("differ in {}", texts.collect::<Vec<_>>().join(", ")))
 }
 
+/// The digits that a file's name begins with. What follows is the program's own affair.
+fn time(path: &Path) -> String {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    name.chars().take_while(char::is_ascii_digit).collect()
+}
+
 fn bytes(files: &[PathBuf]) -> Result<u64> {
     files.iter().map(|file| Ok(fs::metadata(file)?.len())).sum()
 }
 
-fn remove(directory: &Path) -> Result<()> {
-    match fs::remove_dir_all(directory) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error.into()),
-        _ => Ok(()),
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_are_paired_by_the_times_in_their_names() {
+        let paths = |names: &[&str]| names.iter().map(PathBuf::from).collect::<Vec<_>>();
+        assert_eq!(time(Path::new("20200601.gkg.parquet")), "20200601");
+        assert_eq!(time(Path::new("2019_cleaned.parquet")), "2019");
+        assert_eq!(compare(&[], &[]).unwrap(), "equal");
+        for theirs in [paths(&["20200602.parquet"]), paths(&[]), paths(&["x.parquet"])] {
+            let error = compare(&paths(&["20200601.gkg.parquet"]), &theirs).unwrap_err();
+            assert!(error.to_string().contains("not of the same times"), "{error}");
+        }
     }
 }

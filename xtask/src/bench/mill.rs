@@ -116,7 +116,7 @@ impl Mill {
             copy(&archive.join(&raw), &root.join(&raw))?;
         }
         let settings = work.join("settings.toml");
-        fs::write(&settings, format!("[clean.gkg-v2]\nrequire = [\"{REQUIRED_COLUMN}\"]\n"))?;
+        fs::write(&settings, requirement(REQUIRED_COLUMN))?;
         let mut mill = Self {
             binaries: binaries.to_owned(),
             root,
@@ -249,6 +249,11 @@ impl Mill {
     fn key(&self) -> String {
         format!("bench-{}-{}", std::process::id(), self.runs)
     }
+}
+
+/// Settings by which rows of gkg-v2 without a value in `column` go.
+pub(super) fn requirement(column: &str) -> String {
+    format!("[clean.gkg-v2]\nrequire = [\"{column}\"]\n")
 }
 
 fn stage(scenario: Scenario) -> &'static str {
