@@ -30,8 +30,8 @@
 //! - The same input and settings give the same bytes, whatever the number of workers.
 //! - Memory for each worker: a source of up to 64 MiB (less on some storages) or the largest row
 //!   group of a larger one, one batch of decoded rows, and the new column chunks of one row group;
-//!   and 256 MiB of sources read ahead and of outputs that wait, at most. The table of places, of
-//!   130 MB, is there once.
+//!   and 256 MiB of sources read ahead and of outputs that wait, at most. The table of places, of about
+//!   150 MB, is there once.
 
 mod audit;
 mod changes;

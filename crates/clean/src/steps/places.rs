@@ -11,10 +11,10 @@ use std::hash::{BuildHasher as _, RandomState};
 use std::path::Path;
 
 use arrow::array::{
-    Array as _, ArrayRef, AsArray as _, BooleanArray, Float64Array, Int64Array, RecordBatch,
-    StringArray,
+    Array, ArrayRef, AsArray as _, BooleanArray, Float64Array, Int64Array, StringArray,
+    new_empty_array,
 };
-use arrow::compute::{cast, concat_batches};
+use arrow::compute::{cast, concat};
 use arrow::datatypes::{DataType, Float64Type, Int64Type};
 use arrow::error::ArrowError;
 use hashbrown::HashTable;
@@ -169,33 +169,21 @@ impl Table {
     /// [`Error`] when it cannot be read or is no such table.
     pub(crate) fn read(budget: &Budget, path: &Path) -> Result<Self, Error> {
         let file = ParquetFile::open(budget, path, Want::Whole)?;
-        let all: Vec<_> = (0..file.schema().fields().len()).collect();
-        let mut batches = Vec::new();
-        let wrong = |error: ArrowError| no_table(path, &error.to_string());
-        for group in 0..file.metadata().num_row_groups() {
-            for batch in file.read_row_group(group, &all, None, BATCH_ROWS)?.into_iter().flatten() {
-                batches.push(batch.map_err(wrong)?);
-            }
-        }
-        Self::of(&concat_batches(file.schema(), &batches).map_err(wrong)?)
+        // One column after another: all of them at once would be there twice for a moment.
+        Self::of(|name, data_type| column(&file, name, data_type))
             .map_err(|problem| no_table(path, &problem))
     }
 
-    /// The table of these rows.
-    fn of(rows: &RecordBatch) -> Result<Self, String> {
-        let column = |name: &str, data_type: &DataType| -> Result<ArrayRef, String> {
-            let column = rows.column_by_name(name);
-            let column = column.ok_or_else(|| format!("it has no column `{name}`"))?;
-            cast(column, data_type).map_err(|error| format!("its column `{name}`: {error}"))
-        };
+    /// The table of these columns, which `column` gives by name and type.
+    fn of(column: impl Fn(&str, &DataType) -> Result<ArrayRef, String>) -> Result<Self, String> {
         let text = |name| Ok::<_, String>(column(name, &DataType::Utf8)?.as_string().clone());
         let fractions = |name| {
             let column = column(name, &DataType::Float64)?;
             Ok::<_, String>(column.as_primitive::<Float64Type>().clone())
         };
-        let count = u32::try_from(rows.num_rows()).map_err(|_| "it has too many rows")?;
+        let ids = text("FeatureID")?;
+        let count = u32::try_from(ids.len()).map_err(|_| "it has too many rows")?;
         let mut table = Self {
-            ids: text("FeatureID")?,
             lats: fractions("Lat")?,
             longs: fractions("Long")?,
             places: text("place")?,
@@ -205,8 +193,9 @@ impl Table {
             names: text("place_name")?,
             wrong: column("wrong_point", &DataType::Boolean)?.as_boolean().clone(),
             hasher: RandomState::new(),
-            by_point: HashTable::with_capacity(rows.num_rows()),
-            by_place: HashTable::with_capacity(rows.num_rows()),
+            by_point: HashTable::with_capacity(ids.len()),
+            by_place: HashTable::with_capacity(ids.len()),
+            ids,
         };
         for row in 0..count {
             table.insert(row);
@@ -338,6 +327,23 @@ impl Table {
     }
 }
 
+/// A column of a file, in this type.
+fn column(file: &ParquetFile, name: &str, data_type: &DataType) -> Result<ArrayRef, String> {
+    let position = file.column(name).ok_or_else(|| format!("it has no column `{name}`"))?;
+    let wrong = |error: ArrowError| format!("its column `{name}`: {error}");
+    let mut parts = Vec::new();
+    for group in 0..file.metadata().num_row_groups() {
+        let reader = file
+            .read_row_group(group, &[position], None, BATCH_ROWS)
+            .map_err(|error| describe(&error))?;
+        for batch in reader.into_iter().flatten() {
+            parts.push(cast(batch.map_err(wrong)?.column(0), data_type).map_err(wrong)?);
+        }
+    }
+    let parts: Vec<&dyn Array> = parts.iter().map(AsRef::as_ref).collect();
+    if parts.is_empty() { Ok(new_empty_array(data_type)) } else { concat(&parts).map_err(wrong) }
+}
+
 fn location(lats: &Float64Array, longs: &Float64Array, row: usize) -> Option<(f64, f64)> {
     (lats.is_valid(row) && longs.is_valid(row)).then(|| (lats.value(row), longs.value(row)))
 }
@@ -359,6 +365,8 @@ fn no_table(path: &Path, problem: &str) -> Error {
 pub(crate) mod tests {
     use super::*;
     use std::sync::Arc;
+
+    use arrow::array::RecordBatch;
 
     /// A table with an id of two gazetteers, a state, and a place of two points.
     pub(crate) fn rows() -> RecordBatch {
@@ -397,9 +405,17 @@ pub(crate) mod tests {
         .unwrap()
     }
 
+    fn table(rows: &RecordBatch) -> Result<Table, String> {
+        Table::of(|name, data_type| {
+            let column = rows.column_by_name(name);
+            let column = column.ok_or_else(|| format!("it has no column `{name}`"))?;
+            Ok(cast(column, data_type).unwrap())
+        })
+    }
+
     #[test]
     fn a_point_is_found_by_itself_by_its_id_or_stays() {
-        let table = Table::of(&rows()).unwrap();
+        let table = table(&rows()).unwrap();
         let place = |row, is_exact| Resolution::Place { row, is_exact };
         let kept = Resolution::Kept;
         for (id, location, place_type, expected) in [
@@ -436,7 +452,7 @@ pub(crate) mod tests {
     #[test]
     fn what_is_no_table_says_so() {
         let rows = rows();
-        let error = Table::of(&rows.project(&[0, 1, 2]).unwrap()).unwrap_err();
+        let error = table(&rows.project(&[0, 1, 2]).unwrap()).unwrap_err();
         assert_eq!(error, "it has no column `place`");
     }
 }
