@@ -61,7 +61,7 @@ fn a_report_of_the_bundled_archive_changes_nothing() -> Result<()> {
         ("text values with white space around them", 11),
         ("blank text values", 9),
         ("points at (0, 0) without an id", 80),
-        ("points at (0, 0) with an id", 104),
+        ("points at (0, 0) with an id", 57),
     ] {
         assert_eq!(summary.counts.get(name), Some(&count), "{name} of {:?}", summary.counts);
     }
@@ -82,8 +82,11 @@ fn damaged_parquet_fails_by_name_and_the_rest_is_made() -> Result<()> {
     let mut thrift = whole.clone();
     let length = usize::try_from(u32::from_le_bytes(whole[footer..footer + 4].try_into()?))?;
     thrift[footer - length..footer].fill(0xff);
-    let settings = settings(&archive, "[clean.events]\nrequire = ['Actor1Code']\n")?;
+    // The addresses stand last; nothing but their page headers is read.
+    let mut copied = whole.clone();
+    copied[footer - length - 60_000..footer - length - 40_000].fill(0xa5);
     for (name, bytes) in [
+        ("copied", &copied[..]),
         ("huge", &huge[..]),
         ("short", &whole[..whole.len() / 2]),
         ("pages", &pages[..]),
@@ -92,8 +95,7 @@ fn damaged_parquet_fails_by_name_and_the_rest_is_made() -> Result<()> {
         ("empty", &b""[..]),
     ] {
         fs::write(converted.join("20151207.export.parquet"), bytes)?;
-        let ended =
-            archive.run("clean", &["--dataset", "events", "--config", &settings, "--force"])?;
+        let ended = archive.run("clean", &["--dataset", "events", "--force"])?;
         assert_eq!(ended.code, 3, "{name}: {}", ended.stderr);
         let summary = ended.summary()?;
         assert_eq!((summary.files.made, summary.files.failed), (5, 1), "{name}");

@@ -1,15 +1,19 @@
 //! Column chunks copied as they are: their bytes, statistics, page index and bloom filter. Neither
-//! decodes nor decompresses.
+//! decodes nor decompresses: of each page the header is read, to see that the chunk is one.
 
 use std::collections::VecDeque;
 use std::io::Write;
 use std::ops::Range;
+use std::sync::Arc;
 
 use io_budget::parquet::ParquetFile;
+use parquet::basic::CompressionCodec;
 use parquet::bloom_filter::Sbbf;
+use parquet::column::page::PageReader as _;
 use parquet::column::writer::ColumnCloseResult;
 use parquet::errors::ParquetError;
 use parquet::file::metadata::ColumnChunkMetaData;
+use parquet::file::serialized_reader::SerializedPageReader;
 use parquet::file::writer::SerializedRowGroupWriter;
 
 use crate::parts::Parts;
@@ -61,17 +65,19 @@ impl<'a> Copier<'a> {
         };
         let group = self.file.metadata().row_group(self.group);
         let chunk = group.column(column);
-        let damaged = |error: ParquetError| Failure::Source(error.to_string());
+        let parts = Arc::new(parts);
+        let damaged = |error: ParquetError| damage(chunk, &error.to_string());
+        check_pages(chunk, group.num_rows(), &parts)?;
         let index = self.file.metadata().page_index_for_row_group(self.group);
         let close = ColumnCloseResult {
             bytes_written: u64::try_from(chunk.compressed_size()).unwrap_or(0),
             rows_written: u64::try_from(group.num_rows()).unwrap_or(0),
             metadata: chunk.clone(),
-            bloom_filter: Sbbf::read_from_column_chunk(chunk, &parts).map_err(damaged)?,
+            bloom_filter: Sbbf::read_from_column_chunk(chunk, parts.as_ref()).map_err(damaged)?,
             column_index: index.column_index(column).cloned(),
             offset_index: index.offset_index(column).cloned(),
         };
-        output.append_column(&parts, close).map_err(Failure::Writing)
+        output.append_column(parts.as_ref(), close).map_err(Failure::Writing)
     }
 
     /// Reads the next chunk, and those after it up to [`READ_BYTES`], in few requests.
@@ -96,6 +102,32 @@ impl<'a> Copier<'a> {
         }
         Ok(())
     }
+}
+
+/// Whether the pages of a chunk are its bytes, all of them, and hold a value for each row.
+fn check_pages(chunk: &ColumnChunkMetaData, rows: i64, parts: &Arc<Parts>) -> Result<(), Failure> {
+    let count = || {
+        // Without a codec the reader leaves pages compressed.
+        let alone = chunk.clone().into_builder();
+        let alone = alone.set_compression_codec(CompressionCodec::UNCOMPRESSED).build()?;
+        let mut pages = SerializedPageReader::new(Arc::clone(parts), &alone, 0, None)?;
+        let mut values: i64 = 0;
+        while let Some(page) = pages.get_next_page()? {
+            if page.is_data_page() {
+                values = values.saturating_add(page.num_values().into());
+            }
+        }
+        Ok(values)
+    };
+    match count().map_err(|error: ParquetError| damage(chunk, &error.to_string()))? {
+        values if values == rows => Ok(()),
+        values => Err(damage(chunk, &format!("it holds {values} values in {rows} rows"))),
+    }
+}
+
+fn damage(chunk: &ColumnChunkMetaData, what: &str) -> Failure {
+    let name = chunk.column_path().string();
+    Failure::Source(format!("column `{name}` is damaged: {what}: make the file again"))
 }
 
 /// Where a chunk and its bloom filter stand in a file of `size` bytes.
