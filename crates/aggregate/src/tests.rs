@@ -14,10 +14,14 @@ use io_budget::Budget;
 use io_budget::parquet::{ParquetFile, Want};
 use parquet::arrow::ArrowWriter;
 use parquet::file::metadata::RowGroupMetaData;
+use parquet::file::properties::WriterProperties;
 use proptest::prelude::*;
 use stage::{Error, ExitStatus};
 
 use crate::{Args, run};
+
+mod cases;
+mod splice;
 
 /// A root that goes when it is dropped.
 struct Root {
@@ -36,10 +40,20 @@ impl Root {
     }
 
     fn write(&self, relative: &str, batch: &RecordBatch) {
+        self.write_as(relative, batch, None);
+    }
+
+    fn write_as(&self, relative: &str, batch: &RecordBatch, how: Option<WriterProperties>) {
         let mut staged = self.budget.stage(&self.path(relative));
-        let mut writer = ArrowWriter::try_new(&mut staged, batch.schema(), None).unwrap();
+        let mut writer = ArrowWriter::try_new(&mut staged, batch.schema(), how).unwrap();
         writer.write(batch).unwrap();
         writer.close().unwrap();
+        staged.publish().unwrap();
+    }
+
+    fn write_bytes(&self, relative: &str, bytes: &[u8]) {
+        let mut staged = self.budget.stage(&self.path(relative));
+        std::io::Write::write_all(&mut staged, bytes).unwrap();
         staged.publish().unwrap();
     }
 
@@ -270,7 +284,7 @@ fn row_groups_are_filled_across_sources() {
     root.run(&["--period", "month"]).unwrap();
     let month = root.open("gkg-v2/aggregated/month/201502.gkg.parquet");
     let groups = month.metadata().row_groups().iter();
-    assert_eq!(groups.map(RowGroupMetaData::num_rows).collect::<Vec<_>>(), [8_000, 1_000]);
+    assert_eq!(groups.map(RowGroupMetaData::num_rows).collect::<Vec<_>>(), [4_500, 4_500]);
     let dates = read(&month).column(1).as_primitive::<Int64Type>().values().to_vec();
     assert_eq!(dates, (0..9_000).collect::<Vec<_>>());
 }
@@ -310,9 +324,7 @@ fn named_files_go_to_one_file_or_to_a_directory() {
     assert_eq!(ids(&root.open("out.parquet")), [0, 1, 2, 3, 4]);
 
     let list = root.path("list.txt");
-    let mut file = root.budget.stage(&list);
-    std::io::Write::write_all(&mut file, format!("{one}\n{two}\n").as_bytes()).unwrap();
-    file.publish().unwrap();
+    root.write_bytes("list.txt", format!("{one}\n{two}\n").as_bytes());
     let days = root.path("days").display().to_string();
     root.run(&["--files-from", list.to_str().unwrap(), "--out-dir", &days]).unwrap();
     assert_eq!(ids(&root.open("days/20150218.mentions.parquet")), [0, 1]);
