@@ -11,14 +11,14 @@ pub(crate) struct BottomK {
 }
 
 impl BottomK {
-    /// For k rows; k is not 0.
+    /// For k rows.
     pub(crate) fn new(k: usize) -> Self {
         Self { k, threshold: u64::MAX, candidates: Vec::new() }
     }
 
     /// Meets a row.
     pub(crate) fn push(&mut self, priority: u64, position: u64) {
-        if priority > self.threshold {
+        if priority > self.threshold || self.k == 0 {
             return;
         }
         self.candidates.push((priority, position));
@@ -41,6 +41,13 @@ impl BottomK {
             self.candidates.into_iter().map(|(_, position)| position).collect();
         positions.sort_unstable();
         positions
+    }
+
+    /// The positions of the rows kept, in the order of their priorities.
+    pub(crate) fn into_ranked(mut self) -> Vec<u64> {
+        self.cut();
+        self.candidates.sort_unstable();
+        self.candidates.into_iter().map(|(_, position)| position).collect()
     }
 
     fn cut(&mut self) {

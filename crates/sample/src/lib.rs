@@ -1,7 +1,8 @@
 //! Draws reproducible samples from the Parquet files of a dataset.
 //!
 //! Input: the converted, cleaned or aggregated files of one dataset, of the dates and feed asked
-//! for, and what the ledger knows of them. Output: one Parquet file.
+//! for, and what the ledger knows of them. Output: one file, its design and the list of the files
+//! that it was drawn from.
 //!
 //! | module | holds |
 //! |---|---|
@@ -13,10 +14,13 @@
 //! | `bottom_k` | the k rows of least priority |
 //! | `population` | the files, and the position of each row in the archive |
 //! | `scan` | a few columns of all rows |
-//! | `draw`, `calendar` | which rows are drawn |
+//! | `strata` | what tells strata apart |
+//! | `allocation` | how many rows each stratum gets |
+//! | `draw` | which rows are drawn |
 //! | `fetch` | reads them |
+//! | `rows`, `provenance` | what stands beside them: weights, and their places in converted files |
 //! | `output` | writes them |
-//! | `note` | what is noted in the file |
+//! | `sidecar`, `describe` | what is noted of a sample, and that as a paragraph |
 //! | `report` | what the user is told |
 //!
 //! Invariants:
@@ -30,20 +34,24 @@
 //!   worker one row group of the columns read and the chosen rows of two files; 256 MiB of row
 //!   groups are read ahead at most.
 
+mod allocation;
 mod bottom_k;
-mod calendar;
 pub mod cli;
 mod columns;
+mod describe;
 mod design;
 mod draw;
 mod fetch;
 mod filter;
-mod note;
 mod output;
 mod population;
 mod priority;
+mod provenance;
 mod report;
+mod rows;
 mod scan;
+mod sidecar;
+mod strata;
 
 use std::path::PathBuf;
 
@@ -53,12 +61,13 @@ use stage::{Error, ExitStatus, Session, Summary};
 
 use cli::Args;
 use columns::DeclaredColumn;
-use design::{Design, Method};
+use design::Design;
 use draw::Draw;
 use fetch::Chosen;
 use population::Population;
 pub use priority::ALGORITHM;
-use priority::Priorities;
+use rows::Rows;
+use sidecar::DesignRecord;
 
 /// Draws a sample as the command line asks.
 ///
@@ -68,6 +77,9 @@ use priority::Priorities;
 /// asked for, or when a file cannot be read or written.
 pub fn run(args: Args) -> Result<ExitStatus, Error> {
     let common = args.common.clone();
+    if let Some(sample) = &args.describe {
+        return describe::describe(&Session::start(&common, None, &[])?, sample);
+    }
     let design = Design::of(args)?;
     let session = Session::start(&common, None, &[])?;
     if let Some(status) = session.explain_io([&design.out])? {
@@ -76,22 +88,24 @@ pub fn run(args: Args) -> Result<ExitStatus, Error> {
     polars_bridge::limit_threads(session.jobs());
     let layout = session.layout()?;
     refuse_bad_output(&session, &layout, &design)?;
-    if let Method::Filtered { filter, .. } = &design.method {
-        for unknown in filter::unknown_codes(filter) {
-            session.printer.warn(unknown);
-        }
+    for unknown in design.filter.iter().flat_map(filter::unknown_codes) {
+        session.printer.warn(unknown);
     }
     let source = DataSource::choose(&session, design.dataset, design.source, design.source_period);
     let population = Population::find(&session, &layout, design.dataset, source)?;
-    let Some(draw) = draw(&session, &design, &population)? else {
+    report::warn_of_source(&session, &design, source, &population);
+    if design.provenance {
+        provenance::check(&session, &layout, design.dataset, &population)?;
+    }
+    let Some(draw) = draw::draw(&session, &design, &population)? else {
         return plan(&session, &population);
     };
     report::warn(&session, &design, &draw);
-    let chosen = fetch::by_file(&population, &draw.positions)?;
+    let chosen = fetch::by_file(&population, &draw.positions())?;
     let mut summary = Summary::new("sample");
     summary.counts = report::counts(&draw);
     (summary.files.planned, summary.files.made) = (1, 1);
-    summary.rows.written = draw.positions.len() as u64;
+    summary.rows.written = draw.sampled();
     if session.dry_run {
         let files = chosen.len();
         session.printer.info(format!("rows would be read from {files} files"));
@@ -101,28 +115,6 @@ pub fn run(args: Args) -> Result<ExitStatus, Error> {
         summary.input_bytes = session.budget.report().reads.bytes;
     }
     summary.finish(&session, session.jobs().get())
-}
-
-/// Draws rows; `None` in a dry run of a draw that reads all files.
-fn draw(
-    session: &Session,
-    design: &Design,
-    population: &Population,
-) -> Result<Option<Draw>, Error> {
-    let priorities = Priorities::new(design.seed);
-    Ok(match &design.method {
-        Method::Indexed { n } => Some(draw::indexed(population, priorities, *n)?),
-        _ if session.dry_run => None,
-        Method::Filtered { n, filter, .. } => {
-            Some(draw::filtered(session, population, priorities, filter, *n)?)
-        }
-        Method::Calendar { per_period, period } => {
-            let (dataset, period) = (design.dataset, *period);
-            let draw =
-                calendar::calendar(session, dataset, population, priorities, *per_period, period)?;
-            Some(draw)
-        }
-    })
 }
 
 /// Says what a draw that reads all files would read.
@@ -138,7 +130,7 @@ fn plan(session: &Session, population: &Population) -> Result<ExitStatus, Error>
     summary.finish(session, session.jobs().get())
 }
 
-/// Writes the sample, and returns the length of the file.
+/// Writes the sample and what is noted of it, and returns the length of the file.
 fn write(
     session: &Session,
     design: &Design,
@@ -148,12 +140,16 @@ fn write(
     chosen: Vec<Chosen<'_>>,
 ) -> Result<u64, Error> {
     let columns = columns_of(session, design, population);
-    let names: Vec<_> = columns.iter().map(|column| column.name).collect();
-    let properties = note::properties(session, design, source, &names, draw)?;
     let schema = columns::schema_of(&columns);
-    let published = output::write(session, &design.out, properties, &schema, |deliver| {
-        fetch::fetch(session, chosen, &columns, deliver)
-    })?;
+    let mut rows = Rows::new(design, population, draw, &schema);
+    let schema = rows.schema().clone();
+    let names = schema.fields().iter().map(|field| field.name().clone()).collect();
+    let record = DesignRecord::of(session, design, source, population, draw, names)?;
+    record.write(session, &design.out, population)?;
+    let published =
+        output::write(session, &design.out, record.properties()?, &schema, |deliver| {
+            fetch::fetch(session, chosen, &columns, |batch| deliver(rows.make(&batch)?))
+        })?;
     Ok(published.size)
 }
 

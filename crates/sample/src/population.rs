@@ -21,6 +21,16 @@ pub(crate) struct Population {
     stretches: Vec<(Stretch, usize)>,
 }
 
+/// The file of a 15-minute slot, day, month or year that rows come from, as conversion or cleaning
+/// made it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct RowSource {
+    /// Its name.
+    pub(crate) name: ParquetName,
+    /// Its rows.
+    pub(crate) rows: u64,
+}
+
 /// A file of the population.
 #[derive(Debug)]
 pub(crate) struct PopulationFile {
@@ -32,14 +42,15 @@ pub(crate) struct PopulationFile {
     /// Its rows that may be drawn, in order.
     stretches: Vec<Stretch>,
     /// All its rows.
-    rows: u64,
-    stat: Stat,
+    pub(crate) rows: u64,
+    pub(crate) stat: Stat,
     footer_start: Option<u64>,
 }
 
 /// Rows of one source, which follow one another in a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Stretch {
+    source: ParquetName,
     /// Position of the first row in the archive; the others follow.
     first_position: u64,
     /// The first row in the file.
@@ -105,12 +116,28 @@ impl Population {
         self.stretches.iter().flat_map(move |(stretch, _)| positions(stretch))
     }
 
+    /// The files that the rows come from.
+    pub(crate) fn sources(&self) -> impl Iterator<Item = RowSource> {
+        let source = |stretch: &Stretch| RowSource { name: stretch.source, rows: stretch.rows };
+        self.stretches.iter().map(move |(stretch, _)| source(stretch))
+    }
+
+    /// The file that the row at a position comes from, and the row in it.
+    pub(crate) fn origin(&self, position: u64) -> Option<(ParquetName, u64)> {
+        let stretch = self.stretch_of(position)?;
+        Some((stretch.0.source, position - stretch.0.first_position))
+    }
+
+    fn stretch_of(&self, position: u64) -> Option<&(Stretch, usize)> {
+        let after = self.stretches.partition_point(|(s, _)| s.first_position <= position);
+        let found = self.stretches.get(after.checked_sub(1)?)?;
+        (position - found.0.first_position < found.0.rows).then_some(found)
+    }
+
     /// The file and the row in it that stand at a position.
     pub(crate) fn place(&self, position: u64) -> Option<(usize, u64)> {
-        let after = self.stretches.partition_point(|(s, _)| s.first_position <= position);
-        let (stretch, file) = self.stretches.get(after.checked_sub(1)?)?;
-        let offset = position - stretch.first_position;
-        (offset < stretch.rows).then_some((*file, stretch.first_row + offset))
+        let (stretch, file) = self.stretch_of(position)?;
+        Some((*file, stretch.first_row + (position - stretch.first_position)))
     }
 }
 
@@ -242,7 +269,8 @@ fn stretches(
             return Err(failed(format!("{} rows are too many for one source", source.rows)));
         }
         if session.range.overlaps(name.period) && source.rows > 0 {
-            stretches.push(Stretch { first_position, first_row, rows: source.rows });
+            let rows = source.rows;
+            stretches.push(Stretch { source: name, first_position, first_row, rows });
         }
         first_row = first_row.saturating_add(source.rows);
     }

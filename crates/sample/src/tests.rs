@@ -21,6 +21,10 @@ use parquet::file::metadata::KeyValue;
 use parquet::file::properties::WriterProperties;
 
 use super::*;
+use crate::priority::Priorities;
+use crate::strata::Key;
+
+mod designs;
 
 const SET: Dataset = Dataset::Events15Min;
 
@@ -94,6 +98,9 @@ fn with(batch: &RecordBatch, name: &str, array: ArrayRef) -> RecordBatch {
     RecordBatch::try_new(Arc::new(Schema::new(fields)), arrays).unwrap()
 }
 
+/// Stands for the default in these tests, most of which look at the archive's columns only.
+const WEIGHTS: &str = "with weights";
+
 struct Archive {
     root: tempfile::TempDir,
     budget: Budget,
@@ -166,8 +173,14 @@ impl Archive {
         let root = self.root.path().to_str().unwrap();
         let out = self.out();
         let fixed = ["gdelt-sample", "--root", root, "--dataset", SET.name(), "--quiet", "--out"];
-        let flags = fixed.into_iter().chain([out.to_str().unwrap()]).chain(flags.iter().copied());
+        let weights = if flags.contains(&WEIGHTS) { &[][..] } else { &["--no-weights"] };
+        let flags = flags.iter().filter(|flag| **flag != WEIGHTS).chain(weights).copied();
+        let flags = fixed.into_iter().chain([out.to_str().unwrap()]).chain(flags);
         Args::try_parse_from(flags).unwrap()
+    }
+
+    fn design(&self, flags: &[&str]) -> Design {
+        Design::of(self.args(&[flags, &["--seed", "1"]].concat())).unwrap()
     }
 
     fn session(&self) -> Session {
@@ -185,6 +198,11 @@ impl Archive {
     fn sample(&self, flags: &[&str]) -> RecordBatch {
         assert_eq!(self.run(flags).unwrap(), ExitStatus::Done, "{flags:?}");
         read(&self.budget, &self.out())
+    }
+
+    fn fails_with(&self, flags: &[&str], said: &str) {
+        let error = self.run(flags).unwrap_err();
+        assert!(error.to_string().contains(said), "{flags:?}: {error}");
     }
 
     fn fails(&self, flags: &[&str], status: ExitStatus, said: &str) {
@@ -264,25 +282,29 @@ fn the_rows_drawn_are_those_of_least_priority() {
     let archive = Archive::of_slots();
     let drawn = |mode: &[&str]| ids(&archive.sample(&[mode, &["--source", "converted"]].concat()));
     let priorities = Priorities::new(42);
-    let mut expected: Vec<(u64, i64)> = slots()
+    let mut positions: Vec<(u64, i64)> = slots()
         .flat_map(|(slot, ids)| {
             let name = ParquetName::parse(SET, &format!("{slot}.export.parquet")).unwrap();
             let number = SourceNumber::of(&name).unwrap();
-            ids.zip(0..).map(move |(id, row)| (priorities.of(number.position(row)), id))
+            ids.zip(0..).map(move |(id, row)| (number.position(row), id))
         })
         .collect();
-    expected.sort_unstable();
-    let least = |accept: &dyn Fn(i64) -> bool, n: usize| {
+    let mut least_of = |priorities: Priorities, accept: &dyn Fn(i64) -> bool, n: usize| {
+        positions.sort_unstable_by_key(|(position, _)| priorities.of(*position));
         let mut drawn: Vec<i64> =
-            expected.iter().map(|(_, id)| *id).filter(|id| accept(*id)).take(n).collect();
+            positions.iter().map(|(_, id)| *id).filter(|id| accept(*id)).take(n).collect();
         drawn.sort_unstable();
         drawn
     };
-    assert_eq!(drawn(&INDEXED), least(&|_| true, 300));
+    assert_eq!(drawn(&INDEXED), least_of(priorities, &|_| true, 300));
     let matches = |id: i64| id % 4 >= 2 && id % 10 != 0 && id > 800;
-    assert_eq!(drawn(&FILTERED), least(&matches, 250));
-    let mut strata: Vec<i64> =
-        (0..3).flat_map(|day| least(&|id| id % 3 == day && id % 101 != 7, 60)).collect();
+    assert_eq!(drawn(&FILTERED), least_of(priorities, &matches, 250));
+    let mut strata: Vec<i64> = (0..3)
+        .flat_map(|day| {
+            let priorities = priorities.of_stratum(&Key::Whole(20_150_218 + day));
+            least_of(priorities, &|id| id % 3 == day && id % 101 != 7, 60)
+        })
+        .collect();
     strata.sort_unstable();
     assert_eq!(drawn(&CALENDAR), strata);
 }
@@ -343,17 +365,10 @@ fn wrong_dates_are_counted() {
     archive.write("converted/20150218230000.export.parquet", &[batch]);
     let session = archive.session();
     let population = Population::find(&session, &session.layout().unwrap(), SET, converted());
-    let draw = calendar::calendar(
-        &session,
-        SET,
-        &population.unwrap(),
-        Priorities::new(1),
-        10,
-        AggregatePeriod::Day,
-    )
-    .unwrap();
-    let strata: Vec<_> = draw.strata.keys().copied().collect();
-    assert_eq!(strata, [19_200_102, 20_150_218]);
+    let design = archive.design(&["--mode", "calendar", "--period", "day", "--per-period", "10"]);
+    let draw = draw::draw(&session, &design, &population.unwrap()).unwrap().unwrap();
+    let strata: Vec<_> = draw.strata.iter().map(|stratum| stratum.key.clone()).collect();
+    assert_eq!(strata, [Key::Whole(19_200_102), Key::Whole(20_150_218)]);
     let counts: Vec<_> = draw.counts.iter().map(|(name, n)| (name.as_str(), *n)).collect();
     assert_eq!(counts, [("before_1979", 1), ("impossible_date", 1), ("without_date", 1)]);
 }
@@ -424,7 +439,7 @@ fn no_match_is_a_table_without_rows() {
     let file = ParquetFile::open(&archive.budget, &archive.out(), Want::Whole).unwrap();
     let steps = file.key_value(marks::STEPS).unwrap();
     let steps: serde_json::Value = serde_json::from_str(steps).unwrap();
-    assert_eq!(steps["algorithm"], "splitmix64-bottom-k/1");
+    assert_eq!(steps["algorithm"], "splitmix64-bottom-k/2");
     assert_eq!(
         (&steps["mode"], &steps["n"], &steps["seed"]),
         (&"filtered".into(), &5.into(), &1.into())
@@ -571,7 +586,7 @@ fn an_output_among_the_inputs_is_refused() {
     let archive = Archive::of_slots();
     for within in ["converted/a.parquet", "raw/a.parquet", "aggregated/day/a.parquet"] {
         let mut args = archive.args(&INDEXED);
-        args.out = archive.path(within);
+        args.out = Some(archive.path(within));
         let error = run(args).unwrap_err();
         assert_eq!(error.status(), ExitStatus::Usage, "{error}");
     }
@@ -617,8 +632,9 @@ fn files_that_the_ledger_knows_are_opened_only_for_their_rows() {
     assert_eq!(population.rows, 10_000);
     let before = session.budget.report().reads;
     assert!(before.open < 20, "{} files opened for 20 known ones", before.open);
-    let draw = draw::indexed(&population, Priorities::new(1), 3).unwrap();
-    let chosen = fetch::by_file(&population, &draw.positions).unwrap();
+    let design = archive.design(&["--mode", "indexed", "-n", "3"]);
+    let draw = draw::draw(&session, &design, &population).unwrap().unwrap();
+    let chosen = fetch::by_file(&population, &draw.positions()).unwrap();
     let files = chosen.len() as u64;
     fetch::fetch(&session, chosen, &columns::declared(SET), |_| Ok(())).unwrap();
     let after = session.budget.report().reads;

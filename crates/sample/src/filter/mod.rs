@@ -15,6 +15,7 @@
 //! column of seconds a day means all of its seconds.
 
 mod codes;
+mod condition;
 mod expression;
 mod json;
 
@@ -84,6 +85,15 @@ impl Filter {
             Error::usage(format!("--filter: {error}"), "give one JSON object, in single quotes")
         })?;
         Parser { dataset }.filter(&json, "--filter")
+    }
+
+    /// Reads a condition as SQL has it.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Usage`] that says where in the condition what is wrong.
+    pub(crate) fn parse_condition(dataset: Dataset, text: &str) -> Result<Self, Error> {
+        Parser { dataset }.filter(&condition::parse(text)?, "--where")
     }
 
     /// The columns it looks at, each once, in the order of their first use.
@@ -171,6 +181,10 @@ impl Parser {
     fn column(&self, name: &str, json: &Json, place: &str) -> Result<Filter, Error> {
         let column = columns::find(self.dataset, name)
             .ok_or_else(|| columns::unknown(self.dataset, name, place))?;
+        if column.column_type == ColumnType::Date {
+            let message = format!("{place}: `{name}` is made of another column");
+            return Err(Error::usage(message, "filter by that, as in Day"));
+        }
         match json {
             Json::List(_) => self.operator(&column, "in_list", json, place),
             Json::Object(operators) if operators.is_empty() => Err(empty(place)),
@@ -212,7 +226,7 @@ impl Parser {
                     Filter::Any(spans.into_iter().map(|span| within(column, span)).collect())
                 }
             }
-            ("between", Json::List(ends)) if ends.len() == 2 => {
+            ("between" | "range", Json::List(ends)) if ends.len() == 2 => {
                 let (first, last) = (span(&ends[0])?.first, span(&ends[1])?.last);
                 if first > last {
                     let message = format!("{place}: the first value is greater than the second");
@@ -223,7 +237,7 @@ impl Parser {
             ("is_null", Json::Bool(true)) => test(Test::IsNull),
             ("not_null", Json::Bool(true)) => test(Test::NotNull),
             ("in_list", _) => return Err(shape(place, "a list of values", r#"["18", "19"]"#)),
-            ("between", _) => return Err(shape(place, "a list of two values", "[1, 5]")),
+            ("between" | "range", _) => return Err(shape(place, "a list of two values", "[1, 5]")),
             ("is_null" | "not_null", _) => {
                 return Err(shape(place, "true", r#"{"is_null": true}, or {"not_null": true}"#));
             }
@@ -268,12 +282,9 @@ impl Parser {
             (ColumnType::Float64, _) => {
                 return Err(wrong("numbers", "write a number without quotes, as in 2.5"));
             }
-            (ColumnType::Text, _) => {
+            (ColumnType::Text | ColumnType::Date, _) => {
                 let hint = r#"write it in quotes, as in "010": 010 and 10 are different codes"#;
                 return Err(wrong("text", hint));
-            }
-            (ColumnType::Date, _) => {
-                return Err(wrong("dates made of another column", "filter by that, as in Day"));
             }
         };
         Ok(Span { first: literal.clone(), last: literal })
@@ -311,6 +322,11 @@ enum DateDigits {
     Day,
     /// 14 digits.
     Second,
+}
+
+/// Whether a column holds dates.
+pub(crate) fn is_date_column(dataset: Dataset, column: &str) -> bool {
+    date_digits(dataset, column).is_some()
 }
 
 fn date_digits(dataset: Dataset, column: &str) -> Option<DateDigits> {
