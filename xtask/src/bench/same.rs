@@ -97,7 +97,9 @@ mod tests {
         let (a, b) = (dir.path().join("a"), dir.path().join("b"));
         let numbers = |changed: &[usize]| -> ArrayRef {
             let mut numbers: Vec<i64> = (0..5_000).collect();
-            changed.iter().for_each(|row| numbers[*row] = -1);
+            for row in changed {
+                numbers[*row] = -1;
+            }
             Arc::new(Int64Array::from(numbers))
         };
         write_in_groups(&a, vec![("i", numbers(&[])), ("j", numbers(&[7]))], 700);
