@@ -143,8 +143,8 @@ impl Contender {
         }
         self.inputs.copy_to(&self.home)?;
         let ended = run_to_success(self.launch.clone(), &self.launch.directory)?;
-        let made = self.outputs()?;
-        ensure!(!made.is_empty(), "{} made nothing in {}", self.name, self.home.display());
+        let nothing = || format!("{} made nothing in {}", self.name, self.home.display());
+        ensure!(!self.outputs().with_context(nothing)?.is_empty(), nothing());
         Ok(ended)
     }
 
@@ -192,7 +192,7 @@ mod tests {
         for (text, error) in [
             ("mkdir home/made && touch home/made/a.parquet && exit 3", "failed"),
             ("mkdir home/made && touch home/made/.done", "script made nothing in"),
-            ("true", "cannot list"),
+            ("true", "script made nothing in"),
         ] {
             let said = script(dir.path(), text).run().unwrap_err().to_string();
             assert!(said.contains(error), "{text}: {said}");

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, Result, ensure};
 
 use super::contender::{Contender, Job};
-use super::report::cell;
+use super::report::{cell, median};
 use super::run::Ended;
 use super::stage::Stage;
 use super::{copy_binaries, same};
@@ -91,11 +91,6 @@ fn measure(dataset: &str, ours: &Contender, theirs: &Contender, repeats: usize) 
     }
     let (our_files, their_files) = (ours.outputs()?, theirs.outputs()?);
     let values = compare(&our_files, &their_files)?;
-    let median = |values: &[f64]| {
-        let mut values = values.to_vec();
-        values.sort_by(f64::total_cmp);
-        values[values.len() / 2]
-    };
     let speed = median(&forge.seconds) / median(&mill.seconds);
     let memory = median(&mill.memory) / median(&forge.memory);
     let row = |of: &Contender, measured: Measured, output: u64, ratios: [&str; 3]| {

@@ -178,16 +178,22 @@ pub(super) fn table<'a>(
 pub(super) fn cell(mut values: Vec<f64>, decimals: usize, range: bool) -> String {
     values.sort_by(f64::total_cmp);
     let (Some(least), Some(most)) = (values.first(), values.last()) else { return String::new() };
-    let middle = values.len() / 2;
-    let median = if values.len() % 2 == 1 {
-        values[middle]
-    } else {
-        f64::midpoint(values[middle - 1], values[middle])
-    };
+    let median = median(&values);
     if range && values.len() > 1 {
         format!("{median:.decimals$} ({least:.decimals$}–{most:.decimals$})")
     } else {
         format!("{median:.decimals$}")
+    }
+}
+
+/// The median; not a number where there are no values.
+pub(super) fn median(values: &[f64]) -> f64 {
+    let mut values = values.to_vec();
+    values.sort_by(f64::total_cmp);
+    match (values.len() / 2, values.len() % 2) {
+        (0, 0) => f64::NAN,
+        (middle, 0) => f64::midpoint(values[middle - 1], values[middle]),
+        (middle, _) => values[middle],
     }
 }
 
@@ -201,5 +207,6 @@ mod tests {
         assert_eq!(cell(vec![1.0, 2.0], 1, false), "1.5");
         assert_eq!(cell(vec![2.0], 0, true), "2");
         assert_eq!(cell(Vec::new(), 0, true), "");
+        assert!(median(&[]).is_nan());
     }
 }

@@ -5,7 +5,7 @@ use std::fs::File;
 use std::path::Path;
 
 use anyhow::{Context as _, Result, bail, ensure};
-use arrow::array::RecordBatch;
+use arrow::array::{RecordBatch, RecordBatchReader as _};
 use arrow::compute::cast;
 use arrow::compute::kernels::cmp::not_distinct;
 use parquet::arrow::arrow_reader::{ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder};
@@ -20,6 +20,8 @@ pub(super) fn differences(ours: &Path, theirs: &Path) -> Result<BTreeMap<String,
 
 fn compare(ours: &Path, theirs: &Path) -> Result<BTreeMap<String, usize>> {
     let (mut ours, mut theirs) = (read(ours)?, read(theirs)?);
+    let (columns, their_columns) = (ours.schema().fields().len(), theirs.schema().fields().len());
+    ensure!(columns == their_columns, "{columns} columns and {their_columns}");
     let mut differences = BTreeMap::new();
     // Batches of both have as many rows, whatever the row groups, except for the last.
     loop {
@@ -38,8 +40,6 @@ fn add_differences(
     theirs: &RecordBatch,
     differences: &mut BTreeMap<String, usize>,
 ) -> Result<()> {
-    let columns = theirs.num_columns();
-    ensure!(ours.num_columns() == columns, "{} columns and {columns}", ours.num_columns());
     for (field, column) in ours.schema_ref().fields().iter().zip(ours.columns()) {
         let name = field.name();
         let other = theirs.column_by_name(name).with_context(|| format!("there is no {name}"))?;
@@ -97,7 +97,9 @@ mod tests {
         let (a, b) = (dir.path().join("a"), dir.path().join("b"));
         let numbers = |changed: &[usize]| -> ArrayRef {
             let mut numbers: Vec<i64> = (0..5_000).collect();
-            changed.iter().for_each(|row| numbers[*row] = -1);
+            for row in changed {
+                numbers[*row] = -1;
+            }
             Arc::new(Int64Array::from(numbers))
         };
         write_in_groups(&a, vec![("i", numbers(&[])), ("j", numbers(&[7]))], 700);
