@@ -182,3 +182,22 @@ fn converted_files_that_were_deleted_are_not_missed() -> Result<()> {
     assert!(!ended.stderr.contains("lacks"), "{}", ended.stderr);
     Ok(())
 }
+
+#[test]
+fn a_flipped_bit_that_a_decoder_gives_up_on_fails_its_file_alone() -> Result<()> {
+    let archive = events()?;
+    let source = archive.root().join("events/converted/20200702.export.parquet");
+    let settings = settings(&archive, "[clean.events]\ntrim_strings = true\n")?;
+    let whole = fs::read(&source)?;
+    for at in (4..whole.len() - 4_000).step_by(whole.len() / 12) {
+        let mut flipped = whole.clone();
+        flipped[at] ^= 1 << (at % 8);
+        fs::write(&source, &flipped)?;
+        let ended =
+            archive.run("clean", &["--dataset", "events", "--config", &settings, "--force"])?;
+        assert!([0, 3].contains(&ended.code), "byte {at}: {} {}", ended.code, ended.stderr);
+        assert!(ended.summary()?.files.made >= 5, "byte {at}: {}", ended.stderr);
+        assert!(!ended.stderr.contains("panicked"), "byte {at}: {}", ended.stderr);
+    }
+    Ok(())
+}

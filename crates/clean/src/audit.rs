@@ -113,7 +113,7 @@ impl Audit {
             // They may hold anything, also what a terminal obeys.
             let shown = codes.iter().take(CODES_SHOWN);
             let shown: Vec<_> =
-                shown.map(|(code, rows)| format!("{} {rows}", code.escape_debug())).collect();
+                shown.map(|(code, rows)| format!("`{}` {rows}", code.escape_debug())).collect();
             let more = if codes.len() > CODES_SHOWN { ", …" } else { "" };
             let _ok =
                 write!(text, "\n  unknown codes in {column}: {rows} ({}{more})", shown.join(", "));

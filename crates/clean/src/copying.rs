@@ -80,6 +80,16 @@ impl<'a> Copier<'a> {
         output.append_column(parts.as_ref(), close).map_err(Failure::Writing)
     }
 
+    /// Checks the next chunk without copying it.
+    pub(crate) fn check_next(&mut self) -> Result<(), Failure> {
+        self.read_ahead()?;
+        let group = self.file.metadata().row_group(self.group);
+        let next = self.read.pop_front();
+        next.map_or(Ok(()), |(column, parts)| {
+            check_pages(group.column(column), group.num_rows(), &Arc::new(parts))
+        })
+    }
+
     /// Reads the next chunk, and those after it up to [`READ_BYTES`], in few requests.
     fn read_ahead(&mut self) -> Result<(), Failure> {
         let metadata = self.file.metadata().row_group(self.group);

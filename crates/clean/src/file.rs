@@ -89,6 +89,7 @@ impl<'a> Cleaner<'a> {
             .get(&task.dataset)
             .ok_or_else(|| Error::Internal("no step is active".into()))?;
         files::check_dataset(source, task.dataset).map_err(TaskError::Failed)?;
+        check_rows(source).map_err(TaskError::Failed)?;
         if source.key_value(marks::STAGE) == Some("clean") {
             let path = source.path();
             self.warn_once("files are cleaned already and are cleaned again, such as", path);
@@ -152,6 +153,28 @@ impl<'a> Cleaner<'a> {
             self.session.printer.warn(format!("{message} {}", path.display()));
         }
     }
+}
+
+/// Refuses a footer that contradicts itself about the number of rows.
+fn check_rows(source: &ParquetFile) -> Result<(), String> {
+    let mut rows: u64 = 0;
+    for (number, group) in source.metadata().row_groups().iter().enumerate() {
+        let of_group = u64::try_from(group.num_rows());
+        let is_whole = group.columns().iter().all(|chunk| chunk.num_values() == group.num_rows());
+        match of_group {
+            Ok(of_group) if is_whole => rows = rows.saturating_add(of_group),
+            _ => {
+                return Err(format!(
+                    "its footer contradicts itself about the rows of row group {number}: make the \
+                     file again"
+                ));
+            }
+        }
+    }
+    if i64::try_from(rows) == Ok(source.metadata().file_metadata().num_rows()) {
+        return Ok(());
+    }
+    Err(format!("its row groups hold {rows} rows, its footer says otherwise: make the file again"))
 }
 
 /// All that is to be said of a file, by name.
@@ -250,7 +273,15 @@ impl Writing<'_> {
         let of_columns = layout.columns.iter().zip(&copied);
         let anew: Vec<_> =
             of_columns.filter(|(_, copied)| copied.is_none()).map(|(column, _)| column).collect();
-        let encoded = if rows_kept > 0 {
+        // Rows that are no more than a number in the footer are not written.
+        if let Some(column) = copied.iter().copied().flatten().next() {
+            Copier::new(source, group, [column]).check_next().map_err(|failure| match failure {
+                Failure::Reading(error) => TaskError::reading(&error),
+                Failure::Source(reason) => TaskError::Failed(reason),
+                Failure::Writing(error) => TaskError::encoding(self.output, error),
+            })?;
+        }
+        let encoded = if rows_kept > 0 && !anew.is_empty() {
             self.encode(&anew, properties, group, &changes)?
         } else {
             Vec::new()

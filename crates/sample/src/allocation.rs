@@ -322,7 +322,9 @@ mod tests {
         fn a_census_does_not_depend_on_the_order(values in proptest::collection::vec(-1e6_f64..1e6, 0..50), cut in 0_usize..50) {
             let of = |values: &[f64]| {
                 let mut census = Census::default();
-                values.iter().for_each(|value| census.add(Some(*value)).unwrap());
+                for value in values {
+                    census.add(Some(*value)).unwrap();
+                }
                 census
             };
             let (left, right) = values.split_at(cut.min(values.len()));

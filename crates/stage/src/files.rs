@@ -198,11 +198,12 @@ impl DataSource {
         });
         let mut vanished: BTreeSet<String> = vanished.map(|record| record.output).collect();
         let mut is_all_taken_in = false;
-        if !vanished.is_empty() {
+        if !vanished.is_empty() || files.is_empty() {
             for later in self.later_stages() {
                 let spent = sources_of(session, layout, dataset, later)?;
                 let is_spent = |output: &String| spent.contains(file_name(output));
-                is_all_taken_in |= Some(later) == stage && vanished.iter().all(is_spent);
+                is_all_taken_in |=
+                    Some(later) == stage && !spent.is_empty() && vanished.iter().all(is_spent);
                 vanished.retain(|output| !is_spent(output));
             }
         }

@@ -24,6 +24,7 @@ mod cpus;
 mod error;
 pub mod files;
 pub mod format;
+mod guard;
 mod interrupt;
 pub mod named;
 pub mod pool;

@@ -12,6 +12,7 @@ use figment::value::Value;
 use io_budget::{Budget, Usage};
 
 use crate::cli::{CommonArgs, FileArgs};
+use crate::guard;
 use crate::settings::Settings;
 use crate::{Cpus, Error, ExitStatus, Interrupt, Printer};
 
@@ -200,6 +201,7 @@ pub fn print(text: &str) -> Result<(), Error> {
 /// Runs a stage: parses the command line, runs `body`, prints the error if there is one, and maps
 /// the outcome to an exit code.
 pub fn main<A: Parser>(body: impl FnOnce(A) -> Result<ExitStatus, Error>) -> ExitCode {
+    guard::install();
     let arguments = match A::try_parse() {
         Ok(arguments) => arguments,
         Err(error) => {

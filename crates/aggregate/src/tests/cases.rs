@@ -222,3 +222,42 @@ fn many_small_sources_become_few_row_groups() {
     assert_eq!(month.metadata().num_row_groups(), 1);
     assert_eq!(ids(&month), (0..2_500).collect::<Vec<_>>());
 }
+
+/// What is left of a day that was made of two slots, one of which was deleted since.
+fn day_of_deleted_slots(root: &Root) -> Vec<i64> {
+    root.write_slot("20150218230000", &mentions(0..10));
+    root.write_slot("20150218231500", &mentions(10..20));
+    assert_eq!(root.run(&["--delete-source"]).unwrap(), ExitStatus::Done);
+    ids(&root.open_day("20150218"))
+}
+
+#[test]
+fn late_slots_never_take_the_place_of_deleted_ones() {
+    let output = "mentions/aggregated/day/20150218.mentions.parquet";
+    let touch = |root: &Root| {
+        let bytes = root.budget.read_file(&root.path(output)).unwrap().to_vec();
+        root.write_bytes(output, &bytes);
+    };
+    let forget = |root: &Root| {
+        std::fs::remove_dir_all(root.path("mentions/catalog")).unwrap();
+    };
+    let keep = |_: &Root| {};
+    for (what, change) in
+        [("as it was", &keep as &dyn Fn(&Root)), ("touched", &touch), ("forgotten", &forget)]
+    {
+        let root = Root::new();
+        let before = day_of_deleted_slots(&root);
+        assert_eq!(before.len(), 20);
+        change(&root);
+        // As many as were deleted, and more.
+        for slot in ["20150218233000", "20150218234500", "20150218220000"] {
+            root.write_slot(slot, &mentions(50..53));
+        }
+        for flags in [&[][..], &["--delete-source"]] {
+            assert_eq!(root.run(flags).unwrap(), ExitStatus::FilesFailed, "{what}");
+            assert_eq!(ids(&root.open_day("20150218")), before, "{what}");
+        }
+        assert_eq!(root.run(&["--force"]).unwrap(), ExitStatus::Done, "{what}");
+        assert_eq!(ids(&root.open_day("20150218")).len(), 9);
+    }
+}

@@ -6,7 +6,7 @@ use parquet::arrow::add_encoded_arrow_schema_to_metadata;
 use parquet::arrow::arrow_reader::{RowSelection, RowSelector};
 use parquet::basic::{Compression, Encoding};
 use parquet::column::writer::ColumnCloseResult;
-use parquet::file::metadata::PageEncodingStats;
+use parquet::file::metadata::{ColumnChunkMetaData, PageEncodingStats};
 use parquet::file::page_index::column_index::ColumnIndexMetaData;
 use parquet::file::properties::{EnabledStatistics, WriterVersion};
 use parquet::file::statistics::Statistics;
@@ -14,8 +14,12 @@ use parquet::file::writer::SerializedFileWriter;
 
 use super::*;
 
+/// What a message says, and a lie that it is said of.
+type Lie<'a> = (&'a str, &'a dyn Fn(&mut ColumnCloseResult));
+
 /// How a source is written.
 #[derive(Debug, Clone)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a choice of a writer's")]
 struct Shape {
     rows: i64,
     group_rows: usize,
@@ -270,11 +274,11 @@ fn pages_without_a_dictionary_are_joined_as_they_are() {
             file.read_ranges(&[start..start + length]).unwrap().concat()
         };
         assert_eq!(bytes(&day), sources.iter().map(bytes).collect::<Vec<_>>().concat());
-        let of_sources = |what: fn(&parquet::file::metadata::ColumnChunkMetaData) -> i64| {
+        let of_sources = |what: fn(&ColumnChunkMetaData) -> i64| {
             sources.iter().map(|it| what(it.metadata().row_group(0).column(column))).sum::<i64>()
         };
         let chunk = group.column(column);
-        assert_eq!(chunk.uncompressed_size(), of_sources(|chunk| chunk.uncompressed_size()));
+        assert_eq!(chunk.uncompressed_size(), of_sources(ColumnChunkMetaData::uncompressed_size));
         assert_eq!(chunk.encodings().collect::<Vec<_>>(), [Encoding::PLAIN, Encoding::RLE]);
         let histogram = chunk.definition_level_histogram().unwrap();
         assert_eq!(histogram.values().iter().sum::<i64>(), 60);
@@ -326,7 +330,6 @@ fn footers_that_lie_fail_their_period_by_name() {
     let locations = |close: &mut ColumnCloseResult, change: &dyn Fn(&mut Vec<_>)| {
         change(&mut close.offset_index.as_mut().unwrap().page_locations);
     };
-    type Lie<'a> = (&'a str, &'a dyn Fn(&mut ColumnCloseResult));
     let lies: [Lie<'_>; 8] = [
         ("holds 7 values, its index says 8", &|close| {
             locations(close, &|pages: &mut Vec<_>| pages[1].first_row_index += 1);
@@ -344,7 +347,7 @@ fn footers_that_lie_fail_their_period_by_name() {
             locations(close, &|pages: &mut Vec<_>| pages[2].compressed_page_size = -1);
         }),
         ("fewer bytes", &|close| {
-            locations(close, &|pages: &mut Vec<_>| drop(pages.pop()));
+            locations(close, &|pages: &mut Vec<_>| pages.truncate(pages.len() - 1));
         }),
         ("other rows than its row group", &|close| {
             let chunk = close.metadata.clone().into_builder().set_num_values(29);

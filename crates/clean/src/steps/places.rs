@@ -356,7 +356,7 @@ fn hash_of_point(hasher: &RandomState, id: &str, location: Option<(f64, f64)>) -
 
 fn no_table(path: &Path, problem: &str) -> Error {
     Error::usage(
-        format!("{} is no table of places: {problem}", path.display()),
+        format!("places_table: `{}` is no table of places: {problem}", path.display()),
         "name places.parquet of the gdeltforge package in places_table, or leave it unset",
     )
 }

@@ -144,6 +144,7 @@ impl CleanSettings {
             Err(SettingsError::value(&format!("clean.{dataset}.{key}"), &problem))
         };
         let of_events = [
+            ("date_1920", self.date_1920 == Some(true)),
             ("event_markers", self.event_markers == EventMarkers::Drop),
             ("places_table", self.places_table.is_some()),
             ("event_date", self.event_date),

@@ -1,10 +1,12 @@
 //! What is left to do: the tasks whose outputs are not there as the ledger has them.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::PathBuf;
 
-use catalog::Dataset;
 use catalog::ledger::{Record, Source, StageName};
+use catalog::marks::{self, SourceMark};
+use catalog::{Dataset, ParquetName};
+use io_budget::parquet::{ParquetFile, Want};
 use io_budget::{Budget, Stat};
 
 use super::spent::Spent;
@@ -58,7 +60,16 @@ pub(super) fn left_to_do(
         for mut task in tasks {
             let there = &present[&task.directory];
             let deletes = spent.is_some();
-            match State::of(&task, &loaded.records, there, force, deletes) {
+            let mut found = State::of(&task, &loaded.records, there, force, deletes);
+            if let State::ToMake(_) = found
+                && !force
+                && there.contains_key(&task.output)
+                && matches!(stage, StageName::Aggregate(_))
+                && let Some(gone) = noted_gone(session, &task)
+            {
+                found = State::SourceGone(gone);
+            }
+            match found {
                 State::UpToDate => {
                     summary.files.up_to_date += 1;
                     if let (Some(spent), Some(whole)) =
@@ -122,20 +133,23 @@ impl State {
             &record.parts
         };
         let as_made: Vec<_> = outputs.iter().map(is_as_made).collect();
+        let gone = gone_source(record, task);
         if force {
             Self::ToMake("made again as asked")
         } else if !record.is_published() {
             Self::ToMake("failed before")
+        } else if let (Some(gone), true) = (&gone, as_made.iter().any(|is| *is != Some(true))) {
+            Self::SourceGone(gone.clone())
         } else if as_made.contains(&None) {
             Self::ToMake("the output is gone")
         } else if as_made.contains(&Some(false)) {
             Self::ToMake("the output is not as it was made")
-        } else if let Some(gone) = gone_source(record, task) {
+        } else if let Some(gone) = gone {
             // A run that was deleting the sources of this output ended before the last of them.
             let is_rest = deletes
                 && record.fingerprint == task.fingerprint
                 && task.inputs.iter().all(is_known);
-            if is_rest { Self::UpToDate } else { Self::SourceGone(gone.to_owned()) }
+            if is_rest { Self::UpToDate } else { Self::SourceGone(gone) }
         } else if record.fingerprint != task.fingerprint {
             Self::ToMake("the settings have changed")
         } else if record.sources.len() != task.inputs.len()
@@ -148,12 +162,31 @@ impl State {
     }
 }
 
-/// A recorded source that is not among the inputs, where these have become fewer. One that was
-/// replaced under another name leaves as many.
-fn gone_source<'a>(record: &'a Record, task: &Task) -> Option<&'a str> {
-    let is_gone = |source: &&Source| task.inputs.iter().all(|input| input.name != source.name);
-    let gone = record.sources.iter().find(is_gone)?;
-    (record.sources.len() > task.inputs.len()).then_some(gone.name.as_str())
+/// A recorded source of which no input is.
+fn gone_source(record: &Record, task: &Task) -> Option<String> {
+    first_gone(record.sources.iter().map(|source| source.name.as_str()), task)
+}
+
+/// The first of these sources of which no input is. A slot may come under another name, as that of a
+/// cleaned file; a raw file has no slot, and its output is made of whatever takes its place.
+fn first_gone<'a>(mut sources: impl Iterator<Item = &'a str>, task: &Task) -> Option<String> {
+    let slot = |name: &str| {
+        let parsed = ParquetName::parse(task.dataset, name)?;
+        Some(ParquetName { cleaned: false, ..parsed })
+    };
+    let inputs: HashSet<_> = task.inputs.iter().filter_map(|input| slot(&input.name)).collect();
+    let is_gone = |name: &&str| slot(name).is_some_and(|slot| !inputs.contains(&slot));
+    sources.find(is_gone).map(str::to_owned)
+}
+
+/// What an output that stands there notes of its sources and what is gone of them: the ledger may not
+/// know it, or only an attempt that failed.
+fn noted_gone(session: &Session, task: &Task) -> Option<String> {
+    let want = Want::Parts { footer_start: None };
+    // What cannot be read says nothing.
+    let file = ParquetFile::open(&session.budget, &task.output_path(), want).ok()?;
+    let marks: Vec<SourceMark> = serde_json::from_str(file.key_value(marks::SOURCES)?).ok()?;
+    first_gone(marks.iter().map(|mark| mark.name.as_str()), task)
 }
 
 fn present_outputs(budget: &Budget, task: &Task) -> Result<HashMap<String, Stat>, Error> {

@@ -17,6 +17,7 @@ use io_budget::{Published, StagedFile, Stat};
 use parquet::errors::ParquetError;
 
 use crate::cli::FileArgs;
+use crate::guard::guarded;
 use crate::pool::{self, Threads, Window};
 use crate::{Error, Session, Summary};
 use left::left_to_do;
@@ -326,17 +327,29 @@ pub fn run<T: Send, P: Into<Product>>(
     let go_on = || session.interrupt.check().map_err(TaskError::Stop);
     let outcome: Result<(), Error> = thread::scope(|scope| {
         let read_input = |task: Task| {
-            let input = go_on().and_then(|()| read(&task));
+            let read =
+                || guarded(|| read(&task)).unwrap_or_else(|damage| Err(TaskError::Failed(damage)));
+            let input = go_on().and_then(|()| read());
             (task, input)
         };
         let produce_output = |(task, input): (Task, Result<T, TaskError>)| {
-            let made = input.and_then(|input| go_on().and_then(|()| produce(&task, input, crew)));
+            let made = input.and_then(|input| {
+                go_on()?;
+                guarded(|| produce(&task, input, crew))
+                    .unwrap_or_else(|damage| Err(TaskError::Failed(damage)))
+            });
             left.fetch_sub(1, Relaxed);
             (task, made.map(P::into))
         };
         let publish_output = |(task, made): (Task, Result<Product, TaskError>)| {
             let finished = made.map_err(NotMade::from).and_then(publish);
-            let recorded = ledgers.record(&task, &finished);
+            // Another run that took the inputs in and deleted them knows better.
+            let is_spent = || {
+                let is_gone = |input: &Input| matches!(session.budget.stat(&input.path), Ok(None));
+                finished.is_err() && task.inputs.iter().any(is_gone)
+            };
+            let recorded =
+                if is_spent() { Ok(Vec::new()) } else { ledgers.record(&task, &finished) };
             (task, finished, recorded)
         };
         let read = pool::map(scope, threads.read, tasks, Task::input_bytes, read_input);
