@@ -232,6 +232,7 @@ fn day_of_deleted_slots(root: &Root) -> Vec<i64> {
 }
 
 #[test]
+#[expect(clippy::disallowed_methods, reason = "somebody loses the ledger")]
 fn late_slots_never_take_the_place_of_deleted_ones() {
     let output = "mentions/aggregated/day/20150218.mentions.parquet";
     let touch = |root: &Root| {
