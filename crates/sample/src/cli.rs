@@ -25,7 +25,7 @@ pub struct Args {
     /// Whole number that decides which rows are drawn
     #[arg(long, value_name = "NUMBER", help_heading = "Sample")]
     pub seed: u64,
-    /// Parquet file to write; one that exists is replaced
+    /// File to write, as its ending says: .parquet, .csv or .arrow; one that exists is replaced
     #[arg(long, value_name = "FILE", help_heading = "Sample")]
     pub out: PathBuf,
     /// Rows to draw (indexed, filtered)

@@ -5,11 +5,11 @@ use std::path::PathBuf;
 use catalog::{AggregatePeriod, Dataset};
 use serde::Serialize;
 use stage::Error;
-use stage::cli::check_parquet_name;
 use stage::files::SourceChoice;
 
 use crate::cli::{Args, Mode};
 use crate::columns::{self, DeclaredColumn};
+use crate::export::Format;
 use crate::filter::Filter;
 
 /// What is drawn, and where it goes.
@@ -29,6 +29,8 @@ pub(crate) struct Design {
     pub(crate) columns: Option<Vec<DeclaredColumn>>,
     /// The file to write.
     pub(crate) out: PathBuf,
+    /// What it holds.
+    pub(crate) format: Format,
 }
 
 /// How rows are drawn; as it is noted in samples.
@@ -68,11 +70,12 @@ impl Design {
     /// [`Error::Usage`] when flags are missing, do not go together, or name what does not exist.
     pub(crate) fn of(args: Args) -> Result<Self, Error> {
         let dataset = args.dataset;
-        check_parquet_name(&args.out)?;
+        let format = Format::of(&args.out)?;
         let (source, source_period) = args.source.checked()?;
         let columns = args.columns.as_deref().map(|names| named(dataset, names)).transpose()?;
         let (seed, out) = (args.seed, args.out.clone());
-        Ok(Self { dataset, source, source_period, method: method(args)?, seed, columns, out })
+        let method = method(args)?;
+        Ok(Self { dataset, source, source_period, method, seed, columns, out, format })
     }
 }
 
@@ -174,7 +177,7 @@ mod tests {
                 "--mode indexed -n 1 --source-period day --out a.parquet",
                 "--source-period is given without --source aggregated",
             ),
-            ("--mode indexed -n 1 --out a.csv", "--out a.csv does not end in .parquet"),
+            ("--mode indexed -n 1 --out a.txt", "does not end in .parquet, .csv or .arrow"),
             (
                 "--mode indexed -n 1 --out a.parquet --columns Day,Dai",
                 "`Dai` is no column of events",

@@ -1,7 +1,7 @@
 //! Draws reproducible samples from the Parquet files of a dataset.
 //!
 //! Input: the converted, cleaned or aggregated files of one dataset, of the dates and feed asked
-//! for, and what the ledger knows of them. Output: one Parquet file.
+//! for, and what the ledger knows of them. Output: one Parquet, CSV or Arrow file.
 //!
 //! | module | holds |
 //! |---|---|
@@ -16,6 +16,7 @@
 //! | `draw`, `calendar` | which rows are drawn |
 //! | `fetch` | reads them |
 //! | `output` | writes them |
+//! | [`export`] | the kinds of file that they are written to |
 //! | `note` | what is noted in the file |
 //! | `report` | what the user is told |
 //!
@@ -36,6 +37,7 @@ pub mod cli;
 mod columns;
 mod design;
 mod draw;
+pub mod export;
 mod fetch;
 mod filter;
 mod note;
@@ -151,9 +153,14 @@ fn write(
     let names: Vec<_> = columns.iter().map(|column| column.name).collect();
     let properties = note::properties(session, design, source, &names, draw)?;
     let schema = columns::schema_of(&columns);
-    let published = output::write(session, &design.out, properties, &schema, |deliver| {
-        fetch::fetch(session, chosen, &columns, deliver)
-    })?;
+    let published = output::write(
+        session,
+        &design.out,
+        design.format,
+        properties,
+        &schema,
+        |deliver| fetch::fetch(session, chosen, &columns, deliver),
+    )?;
     Ok(published.size)
 }
 
