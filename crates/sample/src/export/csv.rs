@@ -35,7 +35,7 @@ pub fn write(
     notes: &[KeyValue],
     produce: impl FnOnce(&mut Deliver<'_>) -> Result<(), Error> + Send,
 ) -> Result<Published, Error> {
-    let mut staged = budget.stage(path);
+    let mut staged = budget.stage(path).holding(1 << 20);
     let failed = |source: io::Error| io_budget::Error::new("write", path, source);
     staged.write_all(&lines::header(schema)).map_err(failed)?;
     let mut rows = 0;
@@ -45,7 +45,7 @@ pub fn write(
         let (send, batches) = sync_channel::<RecordBatch>(0);
         let window = Window { items: usize::MAX, bytes: AHEAD_BYTES };
         let threads = Threads { name: "csv", number: threads.get(), window };
-        let weigh = |batch: &RecordBatch| batch.get_array_memory_size() as u64;
+        let weigh = |batch: &RecordBatch| lines::size_hint(batch) as u64;
         let work = |batch: RecordBatch| lines::lines(&batch).map(|text| (batch.num_rows(), text));
         let texts = pool::map(scope, threads, batches, weigh, work);
         // Where it is not taken any more, the error that ended the writing is the one to report.

@@ -1,6 +1,5 @@
 //! The lines of a batch: a null is an empty field, empty text is `""`.
 
-use std::io::Write as _;
 use std::ops::Range;
 
 use arrow::array::{
@@ -8,7 +7,7 @@ use arrow::array::{
 };
 use arrow::buffer::NullBuffer;
 use arrow::datatypes::{ArrowNativeType as _, DataType, Date32Type, Float64Type, Int64Type, Schema};
-use chrono::NaiveDate;
+use chrono::{Datelike as _, NaiveDate};
 use memchr::{memchr, memchr_iter, memchr3};
 
 /// Stands between fields.
@@ -21,11 +20,11 @@ pub(super) const LINE_END: u8 = b'\n';
 
 /// The line of the columns' names.
 pub(super) fn header(schema: &Schema) -> Vec<u8> {
+    let names: StringArray = schema.fields().iter().map(|field| Some(field.name())).collect();
+    let mut names_text = Text::of(&names);
     let mut line = Vec::new();
-    for field in schema.fields() {
-        let name = field.name().as_bytes();
-        let quoted = FINDERS.iter().any(|find| find(name).is_some());
-        push_text(name, quoted, &mut line);
+    for column in 0..names.len() {
+        names_text.push_field(column, &mut line);
         line.push(SEPARATOR);
     }
     end_line(&mut line);
@@ -42,7 +41,7 @@ pub(super) fn lines(batch: &RecordBatch) -> Result<Vec<u8>, String> {
     let mut columns = columns
         .map(|(field, array)| Column::of(field.name(), array))
         .collect::<Result<Vec<_>, _>>()?;
-    let mut text = Vec::with_capacity(batch.get_array_memory_size());
+    let mut text = Vec::with_capacity(size_hint(batch));
     for row in 0..batch.num_rows() {
         for column in &mut columns {
             column.push_field(row, &mut text)?;
@@ -51,6 +50,13 @@ pub(super) fn lines(batch: &RecordBatch) -> Result<Vec<u8>, String> {
         end_line(&mut text);
     }
     Ok(text)
+}
+
+/// About the bytes that the values take up, as text as in memory.
+pub(super) fn size_hint(batch: &RecordBatch) -> usize {
+    // Whatever else is in the buffers that arrays share does not count.
+    let sizes = batch.columns().iter().map(|array| array.to_data().get_slice_memory_size());
+    sizes.map(|size| size.unwrap_or(0)).sum()
 }
 
 /// Puts the end of the line in the place of the last separator.
@@ -101,31 +107,39 @@ impl<'a> Column<'a> {
             }
             Values::Day(array) => {
                 let days = array.value(row);
-                let written = NaiveDate::from_epoch_days(days).map(|day| write!(text, "{day}"));
-                if !matches!(written, Some(Ok(()))) {
-                    let name = self.name;
-                    return Err(format!("column `{name}` holds day {days}, which has no date"));
-                }
+                let day = NaiveDate::from_epoch_days(days).ok_or_else(|| {
+                    format!("column `{}` holds day {days}, which has no date", self.name)
+                })?;
+                push_day(day, text);
             }
-            Values::Text(column) => {
-                let (bytes, quoted) = column.field(row);
-                push_text(bytes, quoted, text);
-            }
+            Values::Text(column) => column.push_field(row, text),
         }
         Ok(())
     }
 }
 
-fn push_text(bytes: &[u8], quoted: bool, text: &mut Vec<u8>) {
-    if !quoted && !bytes.is_empty() {
-        text.extend_from_slice(bytes);
+/// A day in the form of ISO 8601; years of other than four digits have a sign.
+fn push_day(day: NaiveDate, text: &mut Vec<u8>) {
+    let year @ 0..=9999 = day.year() else {
+        text.extend_from_slice(day.to_string().as_bytes());
         return;
-    }
+    };
+    let pair = |number: u32| [number / 10 % 10, number % 10].map(|digit| DIGITS[digit as usize]);
+    let year = year.unsigned_abs();
+    let ([a, b], [c, d]) = (pair(year / 100), pair(year));
+    let ([e, f], [g, h]) = (pair(day.month()), pair(day.day()));
+    text.extend_from_slice(&[a, b, c, d, b'-', e, f, b'-', g, h]);
+}
+
+const DIGITS: [u8; 10] = *b"0123456789";
+
+/// Text in quotes, those within it doubled.
+fn push_quoted(bytes: &[u8], text: &mut Vec<u8>) {
     text.push(QUOTE);
     let mut copied = 0;
     for quote in memchr_iter(QUOTE, bytes) {
         text.extend_from_slice(&bytes[copied..=quote]);
-        // The quote is copied once more with what follows it.
+        // It is copied once more with what follows.
         copied = quote;
     }
     text.extend_from_slice(&bytes[copied..]);
@@ -137,7 +151,8 @@ fn push_text(bytes: &[u8], quoted: bool, text: &mut Vec<u8>) {
 struct Text<'a> {
     bytes: &'a [u8],
     offsets: &'a [i32],
-    marks: [Mark; 2],
+    breaks: Mark,
+    quotes: Mark,
 }
 
 impl<'a> Text<'a> {
@@ -146,40 +161,67 @@ impl<'a> Text<'a> {
         let [start, end] = [offsets.first(), offsets.last()]
             .map(|offset| offset.map_or(0, |offset| offset.as_usize()));
         let bytes = &array.value_data()[..end];
-        let marks = FINDERS.map(|find| Mark { find, at: next(find, bytes, start) });
-        Self { bytes, offsets, marks }
+        let [breaks, quotes] = [find_break, find_quote].map(|find| Mark::from(start, bytes, find));
+        Self { bytes, offsets, breaks, quotes }
     }
 
-    /// The bytes of a row behind those asked for before, and whether they have to be quoted.
-    fn field(&mut self, row: usize) -> (&'a [u8], bool) {
+    /// Rows are asked for in their order.
+    fn push_field(&mut self, row: usize, text: &mut Vec<u8>) {
         let place = self.offsets[row].as_usize()..self.offsets[row + 1].as_usize();
-        let quoted = self.marks.iter_mut().any(|mark| mark.is_in(&place, self.bytes));
-        (&self.bytes[place], quoted)
+        if self.quotes.is_in(&place, self.bytes) {
+            push_quoted(&self.bytes[place], text);
+        } else if place.is_empty() || self.breaks.is_in(&place, self.bytes) {
+            text.push(QUOTE);
+            self.copy(place, text);
+            text.push(QUOTE);
+        } else {
+            self.copy(place, text);
+        }
+    }
+
+    /// Copies short text as so many bytes as a processor moves at once, then drops those beyond
+    /// it: most fields are short, and a copy of any length takes several times as long.
+    fn copy(&self, place: Range<usize>, text: &mut Vec<u8>) {
+        match self.bytes[place.start..].first_chunk::<SHORT>() {
+            Some(chunk) if place.len() <= SHORT => {
+                let end = text.len() + place.len();
+                text.extend_from_slice(chunk);
+                text.truncate(end);
+            }
+            _ => text.extend_from_slice(&self.bytes[place]),
+        }
     }
 }
 
-/// Finds the first of some bytes that a field has to be quoted for.
-type Finder = fn(&[u8]) -> Option<usize>;
+/// Bytes of short text.
+const SHORT: usize = 32;
 
-/// All those bytes. Carriage returns are rare, so that the search for them passes over all rows.
-const FINDERS: [Finder; 2] =
-    [|bytes| memchr3(SEPARATOR, QUOTE, LINE_END, bytes), |bytes| memchr(b'\r', bytes)];
-
-/// Where the next of these bytes stands, of those not before `from`.
-fn next(find: Finder, bytes: &[u8], from: usize) -> usize {
-    find(&bytes[from..]).map_or(usize::MAX, |found| from + found)
+/// The place of the first byte that a field has to be quoted for, other than quotes.
+fn find_break(bytes: &[u8]) -> Option<usize> {
+    memchr3(SEPARATOR, LINE_END, b'\r', bytes)
 }
 
-/// The next of some bytes in the text of a column.
+fn find_quote(bytes: &[u8]) -> Option<usize> {
+    memchr(QUOTE, bytes)
+}
+
+/// Where the next of some bytes stands in the text of a column.
 struct Mark {
-    find: Finder,
+    find: fn(&[u8]) -> Option<usize>,
     at: usize,
 }
 
 impl Mark {
+    /// The first that does not stand before `start`.
+    fn from(start: usize, bytes: &[u8], find: fn(&[u8]) -> Option<usize>) -> Self {
+        let at = find(&bytes[start..]).map_or(usize::MAX, |found| start + found);
+        Self { find, at }
+    }
+
+    /// Whether one stands in this place, which is behind those asked for before.
     fn is_in(&mut self, place: &Range<usize>, bytes: &[u8]) -> bool {
         if self.at < place.start {
-            self.at = next(self.find, bytes, place.start);
+            *self = Self::from(place.start, bytes, self.find);
         }
         self.at < place.end
     }
