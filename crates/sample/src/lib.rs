@@ -153,14 +153,10 @@ fn write(
     let names: Vec<_> = columns.iter().map(|column| column.name).collect();
     let properties = note::properties(session, design, source, &names, draw)?;
     let schema = columns::schema_of(&columns);
-    let published = output::write(
-        session,
-        &design.out,
-        design.format,
-        properties,
-        &schema,
-        |deliver| fetch::fetch(session, chosen, &columns, deliver),
-    )?;
+    let published =
+        output::write(session, &design.out, design.format, properties, &schema, |deliver| {
+            fetch::fetch(session, chosen, &columns, deliver)
+        })?;
     Ok(published.size)
 }
 

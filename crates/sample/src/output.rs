@@ -54,9 +54,7 @@ pub(crate) fn write(
     let notes = properties.key_value_metadata().cloned().unwrap_or_default();
     match format {
         Format::Parquet => write_parquet(session, path, properties, schema, produce),
-        Format::Csv => {
-            csv::write(&session.budget, session.jobs(), path, schema, &notes, produce)
-        }
+        Format::Csv => csv::write(&session.budget, session.jobs(), path, schema, &notes, produce),
         Format::Arrow => write_arrow(session, path, schema, notes, produce),
     }
 }
@@ -70,8 +68,8 @@ fn write_parquet(
 ) -> Result<Published, Error> {
     let mut staged = session.budget.stage(path);
     let failed = |error| Error::encoding(path, error);
-    let mut writer = ArrowWriter::try_new(&mut staged, Arc::clone(schema), Some(properties))
-        .map_err(failed)?;
+    let mut writer =
+        ArrowWriter::try_new(&mut staged, Arc::clone(schema), Some(properties)).map_err(failed)?;
     in_whole_batches(path, schema, produce, |batch| writer.write(batch).map_err(failed))?;
     writer.close().map_err(failed)?;
     Ok(staged.publish()?)

@@ -12,13 +12,15 @@ use arrow::array::RecordBatch;
 use arrow::datatypes::Schema;
 use io_budget::{Budget, Published};
 use parquet::file::metadata::KeyValue;
-use stage::pool::{self, Threads, Window};
 use stage::Error;
+use stage::pool::{self, Threads, Window};
 
 use super::{Deliver, description, lines};
 
-/// Text that is made ahead while the storage takes in what was written before.
+/// Rows, by their bytes, that are made text of while the storage takes in those before.
 const AHEAD_BYTES: u64 = 32 << 20;
+/// Bytes that are held before they are written: so few are still in the processor's cache then.
+const HELD_BYTES: usize = 1 << 20;
 
 /// Writes the batches that `produce` delivers, on a thread of its own, to a file that appears when
 /// all went well, and what a reader has to know of it to `<path>.schema.json`.
@@ -35,20 +37,21 @@ pub fn write(
     notes: &[KeyValue],
     produce: impl FnOnce(&mut Deliver<'_>) -> Result<(), Error> + Send,
 ) -> Result<Published, Error> {
-    let mut staged = budget.stage(path).holding(1 << 20);
+    let mut staged = budget.stage(path).holding(HELD_BYTES);
     let failed = |source: io::Error| io_budget::Error::new("write", path, source);
     staged.write_all(&lines::header(schema)).map_err(failed)?;
     let mut rows = 0;
     let mut produced = Ok(());
     let outcome = &mut produced;
     thread::scope(|scope| {
-        let (send, batches) = sync_channel::<RecordBatch>(0);
+        // A batch for each thread waits, so that none has to be woken for every batch.
+        let (send, batches) = sync_channel::<RecordBatch>(threads.get());
         let window = Window { items: usize::MAX, bytes: AHEAD_BYTES };
         let threads = Threads { name: "csv", number: threads.get(), window };
         let weigh = |batch: &RecordBatch| lines::size_hint(batch) as u64;
         let work = |batch: RecordBatch| lines::lines(&batch).map(|text| (batch.num_rows(), text));
         let texts = pool::map(scope, threads, batches, weigh, work);
-        // Where it is not taken any more, the error that ended the writing is the one to report.
+        // Nobody takes it after an error, which is the one that is reported.
         let mut deliver = move |batch| send.send(batch).map_err(|_| not_taken(path));
         thread::Builder::new()
             .name("csv-source".into())
@@ -70,5 +73,5 @@ pub fn write(
 }
 
 fn not_taken(path: &Path) -> Error {
-    Error::Internal(format!("cannot write {}: its rows are not taken any more", path.display()))
+    Error::Internal(format!("cannot write {}: the writing of its rows has ended", path.display()))
 }

@@ -1,4 +1,5 @@
-//! The lines of a batch: a null is an empty field, empty text is `""`.
+//! The lines of a batch. A null is an empty field, empty text is `""`; a number is the shortest text
+//! that reads back to the same bits, or `NaN`, `inf` or `-inf`; a day is one of ISO 8601.
 
 use std::ops::Range;
 
@@ -6,7 +7,9 @@ use arrow::array::{
     Array, AsArray as _, Date32Array, Float64Array, Int64Array, RecordBatch, StringArray,
 };
 use arrow::buffer::NullBuffer;
-use arrow::datatypes::{ArrowNativeType as _, DataType, Date32Type, Float64Type, Int64Type, Schema};
+use arrow::datatypes::{
+    ArrowNativeType as _, DataType, Date32Type, Float64Type, Int64Type, Schema,
+};
 use chrono::{Datelike as _, NaiveDate};
 use memchr::{memchr, memchr_iter, memchr3};
 
@@ -18,13 +21,17 @@ pub(super) const QUOTE: u8 = b'"';
 /// Stands after each line.
 pub(super) const LINE_END: u8 = b'\n';
 
+/// Bytes of the longest text that is short: two moves of a processor.
+const SHORT: usize = 32;
+const DIGITS: [u8; 10] = *b"0123456789";
+
 /// The line of the columns' names.
 pub(super) fn header(schema: &Schema) -> Vec<u8> {
     let names: StringArray = schema.fields().iter().map(|field| Some(field.name())).collect();
-    let mut names_text = Text::of(&names);
+    let mut text = Text::of(&names);
     let mut line = Vec::new();
     for column in 0..names.len() {
-        names_text.push_field(column, &mut line);
+        text.push_field(column, &mut line);
         line.push(SEPARATOR);
     }
     end_line(&mut line);
@@ -87,7 +94,9 @@ impl<'a> Column<'a> {
             DataType::Float64 => Values::Fraction(array.as_primitive::<Float64Type>()),
             DataType::Date32 => Values::Day(array.as_primitive::<Date32Type>()),
             DataType::Utf8 => Values::Text(Text::of(array.as_string::<i32>())),
-            other => return Err(format!("column `{name}` has the type {other}, which has no text")),
+            other => {
+                return Err(format!("column `{name}` has the type {other}, which has no text"));
+            }
         };
         Ok(Self { name, nulls: array.nulls(), values })
     }
@@ -130,8 +139,6 @@ fn push_day(day: NaiveDate, text: &mut Vec<u8>) {
     let ([e, f], [g, h]) = (pair(day.month()), pair(day.day()));
     text.extend_from_slice(&[a, b, c, d, b'-', e, f, b'-', g, h]);
 }
-
-const DIGITS: [u8; 10] = *b"0123456789";
 
 /// Text in quotes, those within it doubled.
 fn push_quoted(bytes: &[u8], text: &mut Vec<u8>) {
@@ -179,8 +186,8 @@ impl<'a> Text<'a> {
         }
     }
 
-    /// Copies short text as so many bytes as a processor moves at once, then drops those beyond
-    /// it: most fields are short, and a copy of any length takes several times as long.
+    /// Copies short text as [`SHORT`] bytes, and drops those behind it: most fields are short, and
+    /// a copy whose length is known beforehand takes a fraction of the time.
     fn copy(&self, place: Range<usize>, text: &mut Vec<u8>) {
         match self.bytes[place.start..].first_chunk::<SHORT>() {
             Some(chunk) if place.len() <= SHORT => {
@@ -192,9 +199,6 @@ impl<'a> Text<'a> {
         }
     }
 }
-
-/// Bytes of short text.
-const SHORT: usize = 32;
 
 /// The place of the first byte that a field has to be quoted for, other than quotes.
 fn find_break(bytes: &[u8]) -> Option<usize> {

@@ -41,3 +41,6 @@ impl Format {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;
