@@ -84,13 +84,13 @@ fn write_arrow(
     produce: impl FnOnce(&mut Deliver<'_>) -> Result<(), Error>,
 ) -> Result<Published, Error> {
     let notes = notes.into_iter().filter_map(|note| Some((note.key, note.value?)));
-    let noted = Schema::clone(schema).with_metadata(notes.collect::<Metadata>());
+    let with_notes = Schema::clone(schema).with_metadata(notes.collect::<Metadata>());
     let mut staged = session.budget.stage(path);
     let failed = |error| match error {
         ArrowError::IoError(_, source) => io_budget::Error::new("write", path, source).into(),
         other => Error::encoding(path, other.into()),
     };
-    let mut writer = FileWriter::try_new(&mut staged, &noted).map_err(failed)?;
+    let mut writer = FileWriter::try_new(&mut staged, &with_notes).map_err(failed)?;
     in_whole_batches(path, schema, produce, |batch| writer.write(batch).map_err(failed))?;
     writer.finish().map_err(failed)?;
     drop(writer);

@@ -135,9 +135,9 @@ fn push_day(day: NaiveDate, text: &mut Vec<u8>) {
     };
     let pair = |number: u32| [number / 10 % 10, number % 10].map(|digit| DIGITS[digit as usize]);
     let year = year.unsigned_abs();
-    let ([a, b], [c, d]) = (pair(year / 100), pair(year));
-    let ([e, f], [g, h]) = (pair(day.month()), pair(day.day()));
-    text.extend_from_slice(&[a, b, c, d, b'-', e, f, b'-', g, h]);
+    let [century, year, month, day] = [year / 100, year, day.month(), day.day()].map(pair);
+    text.extend_from_slice(&century);
+    text.extend_from_slice(&[year[0], year[1], b'-', month[0], month[1], b'-', day[0], day[1]]);
 }
 
 /// Text in quotes, those within it doubled.
