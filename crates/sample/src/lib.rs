@@ -29,7 +29,7 @@
 //! - A file that cannot be read stops the run: without its rows the sample would be biased.
 //! - Memory follows the number of rows drawn, 32 bytes each while they are chosen, and holds per
 //!   worker one row group of the columns read and the chosen rows of two files; 256 MiB of row
-//!   groups are read ahead at most.
+//!   groups are read ahead, and 32 MiB of CSV made ahead, at most.
 
 mod bottom_k;
 mod calendar;

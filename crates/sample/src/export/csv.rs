@@ -68,6 +68,7 @@ pub fn write(
         Ok::<_, Error>(())
     })?;
     produced?;
+    // First, so that no table stands without its description.
     description::write(budget, path, schema, notes, rows)?;
     Ok(staged.publish()?)
 }

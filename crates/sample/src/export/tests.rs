@@ -207,7 +207,8 @@ fn the_description_says_what_a_reader_has_to_know() {
     let root = tempfile::tempdir().unwrap();
     let path = root.path().join("table.csv");
     let budget = Budget::private();
-    let batch = rows(&[(Some(1), Some(0.5), Some(0), None), (None, None, None, Some(String::new()))]);
+    let batch =
+        rows(&[(Some(1), Some(0.5), Some(0), None), (None, None, None, Some(String::new()))]);
     let notes = [KeyValue::new(marks::STAGE.to_owned(), "sample".to_owned())];
     let published = csv::write(&budget, threads(2), &path, batch.schema_ref(), &notes, |deliver| {
         deliver(batch.clone())
