@@ -43,7 +43,7 @@ pub struct Args {
         help_heading = "Sample"
     )]
     pub seed: Option<u64>,
-    /// File to write; one that exists is replaced
+    /// File to write, as its ending says: .parquet, .csv or .arrow; one that exists is replaced
     #[arg(
         long,
         value_name = "FILE",

@@ -5,11 +5,11 @@ use std::path::PathBuf;
 use catalog::{AggregatePeriod, ColumnType, Dataset};
 use serde::{Deserialize, Serialize};
 use stage::Error;
-use stage::cli::check_parquet_name;
 use stage::files::SourceChoice;
 
 use crate::cli::{Allocation, Args, Mode};
 use crate::columns::{self, DeclaredColumn};
+use crate::export::Format;
 use crate::filter::{Filter, is_date_column};
 
 /// Rows that each stratum gets at least, of a total.
@@ -42,6 +42,8 @@ pub(crate) struct Design {
     pub(crate) provenance: bool,
     /// The file to write.
     pub(crate) out: PathBuf,
+    /// What it holds.
+    pub(crate) format: Format,
 }
 
 /// How rows are drawn, as the command line has it; as it is noted beside samples.
@@ -119,7 +121,7 @@ impl Design {
         let mode = args.mode.ok_or_else(|| missing("--mode"))?;
         let seed = args.seed.ok_or_else(|| missing("--seed"))?;
         let out = args.out.clone().ok_or_else(|| missing("--out"))?;
-        check_parquet_name(&out)?;
+        let format = Format::of(&out)?;
         refuse_unfitting(&args, mode)?;
         let (source, source_period) = args.source.checked()?;
         let columns = args.columns.as_deref().map(|names| named(dataset, names)).transpose()?;
@@ -155,6 +157,7 @@ impl Design {
             weights,
             provenance,
             out,
+            format,
         })
     }
 }

@@ -20,6 +20,7 @@
 //! | `fetch` | reads them |
 //! | `rows`, `provenance` | what stands beside them: weights, and their places in converted files |
 //! | `output` | writes them |
+//! | [`export`] | the kinds of file that they are written to |
 //! | `sidecar`, `describe` | what is noted of a sample, and that as a paragraph |
 //! | `report` | what the user is told |
 //!
@@ -32,7 +33,7 @@
 //! - A file that cannot be read stops the run: without its rows the sample would be biased.
 //! - Memory follows the number of rows drawn, 32 bytes each while they are chosen, and holds per
 //!   worker one row group of the columns read and the chosen rows of two files; 256 MiB of row
-//!   groups are read ahead at most.
+//!   groups are read ahead, and 32 MiB of CSV made ahead, at most.
 
 mod allocation;
 mod bottom_k;
@@ -41,6 +42,7 @@ mod columns;
 mod describe;
 mod design;
 mod draw;
+pub mod export;
 mod fetch;
 mod filter;
 mod output;

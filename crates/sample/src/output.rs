@@ -5,14 +5,18 @@ use std::sync::Arc;
 
 use arrow::array::RecordBatch;
 use arrow::compute::BatchCoalescer;
-use arrow::datatypes::SchemaRef;
+use arrow::datatypes::{Metadata, Schema, SchemaRef};
+use arrow::error::ArrowError;
+use arrow_ipc::writer::FileWriter;
 use catalog::Dataset;
 use io_budget::Published;
 use parquet::arrow::ArrowWriter;
+use parquet::file::metadata::KeyValue;
 use parquet::file::properties::WriterProperties;
 use stage::{Error, Session};
 
 use crate::columns::{self, DeclaredColumn};
+use crate::export::{Deliver, Format, csv};
 use crate::fetch::BATCH_ROWS;
 use crate::population::PopulationFile;
 
@@ -33,7 +37,7 @@ pub(crate) fn all_columns(
     columns
 }
 
-/// Writes the batches that `produce` hands on to a file that appears when all went well. Its bytes
+/// Writes the batches that `produce` delivers to a file that appears when all went well. Its bytes
 /// do not depend on how the rows came in batches.
 ///
 /// # Errors
@@ -42,25 +46,76 @@ pub(crate) fn all_columns(
 pub(crate) fn write(
     session: &Session,
     path: &Path,
+    format: Format,
     properties: WriterProperties,
     schema: &SchemaRef,
-    produce: impl FnOnce(&mut dyn FnMut(RecordBatch) -> Result<(), Error>) -> Result<(), Error>,
+    produce: impl FnOnce(&mut Deliver<'_>) -> Result<(), Error> + Send,
+) -> Result<Published, Error> {
+    let notes = properties.key_value_metadata().cloned().unwrap_or_default();
+    match format {
+        Format::Parquet => write_parquet(session, path, properties, schema, produce),
+        Format::Csv => csv::write(&session.budget, session.jobs(), path, schema, &notes, produce),
+        Format::Arrow => write_arrow(session, path, schema, notes, produce),
+    }
+}
+
+fn write_parquet(
+    session: &Session,
+    path: &Path,
+    properties: WriterProperties,
+    schema: &SchemaRef,
+    produce: impl FnOnce(&mut Deliver<'_>) -> Result<(), Error>,
 ) -> Result<Published, Error> {
     let mut staged = session.budget.stage(path);
-    let mut writer = ArrowWriter::try_new(&mut staged, Arc::clone(schema), Some(properties))
-        .map_err(|error| Error::encoding(path, error))?;
+    let failed = |error| Error::encoding(path, error);
+    let mut writer =
+        ArrowWriter::try_new(&mut staged, Arc::clone(schema), Some(properties)).map_err(failed)?;
+    in_whole_batches(path, schema, produce, |batch| writer.write(batch).map_err(failed))?;
+    writer.close().map_err(failed)?;
+    Ok(staged.publish()?)
+}
+
+/// Writes Arrow's file format, whose schema has the notes.
+fn write_arrow(
+    session: &Session,
+    path: &Path,
+    schema: &SchemaRef,
+    notes: Vec<KeyValue>,
+    produce: impl FnOnce(&mut Deliver<'_>) -> Result<(), Error>,
+) -> Result<Published, Error> {
+    let notes = notes.into_iter().filter_map(|note| Some((note.key, note.value?)));
+    let with_notes = Schema::clone(schema).with_metadata(notes.collect::<Metadata>());
+    let mut staged = session.budget.stage(path);
+    let failed = |error| match error {
+        ArrowError::IoError(_, source) => io_budget::Error::new("write", path, source).into(),
+        other => Error::encoding(path, other.into()),
+    };
+    let mut writer = FileWriter::try_new(&mut staged, &with_notes).map_err(failed)?;
+    in_whole_batches(path, schema, produce, |batch| writer.write(batch).map_err(failed))?;
+    writer.finish().map_err(failed)?;
+    drop(writer);
+    Ok(staged.publish()?)
+}
+
+/// Hands on what `produce` delivers in batches of [`BATCH_ROWS`], the last excepted.
+fn in_whole_batches(
+    path: &Path,
+    schema: &SchemaRef,
+    produce: impl FnOnce(&mut Deliver<'_>) -> Result<(), Error>,
+    mut write: impl FnMut(&RecordBatch) -> Result<(), Error>,
+) -> Result<(), Error> {
+    let failed = |error: ArrowError| Error::encoding(path, error.into());
     let mut coalescer = BatchCoalescer::new(Arc::clone(schema), BATCH_ROWS);
     produce(&mut |batch| {
-        coalescer.push_batch(batch).map_err(|error| Error::encoding(path, error.into()))?;
+        coalescer.push_batch(batch).map_err(failed)?;
         while let Some(batch) = coalescer.next_completed_batch() {
-            writer.write(&batch).map_err(|error| Error::encoding(path, error))?;
+            write(&batch)?;
         }
         Ok(())
     })?;
-    coalescer.finish_buffered_batch().map_err(|error| Error::encoding(path, error.into()))?;
+    coalescer.finish_buffered_batch().map_err(failed)?;
     while let Some(batch) = coalescer.next_completed_batch() {
-        writer.write(&batch).map_err(|error| Error::encoding(path, error))?;
+        write(&batch)?;
     }
-    writer.close().map_err(|error| Error::encoding(path, error))?;
-    Ok(staged.publish()?)
+    Ok(())
 }

@@ -1,6 +1,7 @@
 //! Samples drawn from small archives, from the command line to the file.
 
 use std::collections::BTreeMap;
+use std::io::Cursor;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -10,6 +11,7 @@ use arrow::array::{
 };
 use arrow::compute::concat_batches;
 use arrow::datatypes::{Field, Float64Type, Int64Type, Schema, SchemaRef};
+use arrow_ipc::reader::FileReader;
 use catalog::ledger::{FORMAT, Ledger, Outcome, Record, StageName};
 use catalog::marks::{self, SourceMark};
 use catalog::{ParquetName, SourceNumber};
@@ -640,4 +642,41 @@ fn files_that_the_ledger_knows_are_opened_only_for_their_rows() {
     let after = session.budget.report().reads;
     // Their directory is opened once.
     assert_eq!((after.open - before.open, after.close - before.close), (files + 1, files));
+}
+
+#[test]
+fn the_ending_of_the_name_decides_what_is_written() {
+    let archive = Archive::of_slots();
+    let flags = [&INDEXED[..], &["--source", "converted"]].concat();
+    let sample = archive.sample(&flags);
+    let notes = ParquetFile::open(&archive.budget, &archive.out(), Want::Whole).unwrap();
+    let mut files = Vec::new();
+    for ending in ["csv", "arrow"] {
+        let mut bytes = Vec::new();
+        for jobs in ["1", "2", "7"] {
+            let mut args = archive.args(&[&flags[..], &["--jobs", jobs]].concat());
+            args.out = archive.out().with_extension(ending);
+            let out = args.out.clone();
+            assert_eq!(run(args).unwrap(), ExitStatus::Done);
+            bytes.push(archive.budget.read_file(&out).unwrap());
+        }
+        assert!(bytes.windows(2).all(|pair| pair[0] == pair[1]), "{ending}");
+        files.push(bytes.swap_remove(0));
+    }
+    let text = String::from_utf8(files[0].to_vec()).unwrap();
+    let ids_read = text.lines().skip(1).map(|line| line.split(',').next().unwrap());
+    assert_eq!(ids_read.map(|id| id.parse().unwrap()).collect::<Vec<i64>>(), ids(&sample));
+    let described = archive.budget.read_file(&archive.out().with_extension("csv.schema.json"));
+    let described: serde_json::Value = serde_json::from_slice(&described.unwrap()).unwrap();
+    assert_eq!(described["rows"], 300);
+    let reader = FileReader::try_new(Cursor::new(&files[1]), None).unwrap();
+    let schema = reader.schema();
+    let batches: Vec<RecordBatch> = reader.map(Result::unwrap).collect();
+    let read = concat_batches(&sample.schema(), &batches).unwrap();
+    assert_eq!(read, sample);
+    for mark in [marks::STEPS, marks::FINGERPRINT, marks::CITATION] {
+        let note = notes.key_value(mark).unwrap();
+        assert_eq!(schema.metadata().get(mark).map(String::as_str), Some(note));
+        assert_eq!(described["notes"][mark], note);
+    }
 }
