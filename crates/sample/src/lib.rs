@@ -148,10 +148,14 @@ fn write(
     let names = schema.fields().iter().map(|field| field.name().clone()).collect();
     let record = DesignRecord::of(session, design, source, population, draw, names)?;
     record.write(session, &design.out, population)?;
-    let published =
-        output::write(session, &design.out, record.properties()?, &schema, |deliver| {
-            fetch::fetch(session, chosen, &columns, |batch| deliver(rows.make(&batch)?))
-        })?;
+    let published = output::write(
+        session,
+        &design.out,
+        design.format,
+        record.properties()?,
+        &schema,
+        |deliver| fetch::fetch(session, chosen, &columns, |batch| deliver(rows.make(&batch)?)),
+    )?;
     Ok(published.size)
 }
 
