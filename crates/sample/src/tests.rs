@@ -655,8 +655,8 @@ fn the_ending_of_the_name_decides_what_is_written() {
         let mut bytes = Vec::new();
         for jobs in ["1", "2", "7"] {
             let mut args = archive.args(&[&flags[..], &["--jobs", jobs]].concat());
-            args.out = archive.out().with_extension(ending);
-            let out = args.out.clone();
+            let out = archive.out().with_extension(ending);
+            args.out = Some(out.clone());
             assert_eq!(run(args).unwrap(), ExitStatus::Done);
             bytes.push(archive.budget.read_file(&out).unwrap());
         }
