@@ -7,7 +7,7 @@ use arrow::array::{AsArray as _, RecordBatch};
 use arrow::compute;
 use arrow::datatypes::{Float64Type, Int64Type};
 use serde_json::Value;
-use tests::{Archive, fixtures};
+use tests::{Archive, command, fixtures};
 
 fn expected() -> Result<Value> {
     Ok(serde_json::from_slice(&std::fs::read(fixtures().join("expected.json"))?)?)
@@ -158,5 +158,29 @@ fn all_events_meet_their_gkg_records(archive: &Archive, expected: &Value) -> Res
     documents.dedup();
     let distinct = expected["distinct_V2DOCUMENTIDENTIFIER"].as_u64().unwrap();
     assert_eq!(documents.len() as u64, distinct);
+    Ok(())
+}
+
+#[test]
+fn a_seed_draws_these_rows_wherever_it_is_given() -> Result<()> {
+    // SA-03: computed apart from this program, from the published algorithm.
+    let archive = Archive::bundled()?;
+    assert_eq!(archive.run("convert", &["--dataset", "events-15min"])?.code, 0);
+    let out = archive.root().join("sample.parquet").display().to_string();
+    let flags = ["--dataset", "events-15min", "--source", "converted", "--seed", "42"];
+    let indexed = ["--mode", "indexed", "-n", "6", "--out", &out];
+    let ended = archive.run("sample", &[&flags[..], &indexed].concat())?;
+    assert_eq!(ended.code, 0, "{}", ended.stderr);
+    let sample = tests::read_parquet(out.as_ref())?;
+    let drawn = column(&sample, "GlobalEventID").as_primitive::<Int64Type>();
+    assert_eq!(
+        drawn.values()[..],
+        [410_412_399, 410_418_634, 410_419_752, 410_421_719, 410_423_048, 410_423_070]
+    );
+    let weights = column(&sample, "SamplingWeight").as_primitive::<Float64Type>();
+    assert!((weights.values().iter().sum::<f64>() - 10_388.0).abs() < 1e-9);
+    let described = command("sample", archive.root())?.args(["--describe", &out]).output()?;
+    let paragraph = String::from_utf8(described.stdout)?;
+    assert!(paragraph.contains("A simple random sample of 6 rows was drawn without replacement"));
     Ok(())
 }
