@@ -15,10 +15,10 @@ use parquet::errors::ParquetError;
 use parquet::file::properties::WriterPropertiesPtr;
 use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
 use parquet::schema::types::SchemaDescriptor;
+use stage::chunks::Chunks;
 use stage::work::{Input, Task, TaskError};
 use stage::{Error, Session, format, pool};
 
-use crate::encoding::Chunks;
 use crate::pages::{self, Chunk};
 use crate::source::Piece;
 use crate::splice::Joined;
@@ -174,18 +174,25 @@ impl<'a> Layout<'a> {
     ) -> Result<Vec<ArrowColumnChunk>, TaskError> {
         let encoding = |error| self.encoding(error);
         let fields = columns.iter().map(|column| Arc::clone(&self.fields[*column])).collect();
-        let mut chunks = Chunks::begin(fields, &self.properties).map_err(encoding)?;
+        let mut chunks = self.begin_chunks(fields)?;
         for piece in pieces {
             piece.for_each_batch(columns, |arrays| chunks.write(arrays).map_err(encoding))?;
         }
         chunks.finish().map_err(encoding)
     }
 
+    /// Begins chunks of these columns.
+    fn begin_chunks(&self, fields: Vec<FieldRef>) -> Result<Chunks, TaskError> {
+        let root = ArrowSchemaConverter::new().convert(&Schema::new(fields.clone()));
+        root.and_then(|root| Chunks::begin(fields, root.root_schema_ptr(), &self.properties))
+            .map_err(|error| self.encoding(error))
+    }
+
     /// The column that names the source of each row.
     fn names(&self, pieces: &[Piece]) -> Result<Option<ArrowColumnChunk>, TaskError> {
         let encoding = |error| self.encoding(error);
         let fields = self.fields.last().cloned().into_iter().collect();
-        let mut chunks = Chunks::begin(fields, &self.properties).map_err(encoding)?;
+        let mut chunks = self.begin_chunks(fields)?;
         for piece in pieces {
             let name = &self.inputs[piece.source.number].name;
             let mut left = usize::try_from(piece.rows()).unwrap_or(usize::MAX);

@@ -13,7 +13,6 @@
 //! | `groups` | which row groups of the sources become one |
 //! | `layout` | one row group of the output, column by column |
 //! | `pages`, `splice`, `statistics` | a column of which the pages are joined as they are |
-//! | `encoding` | a column that is encoded again |
 //!
 //! Invariants:
 //!
@@ -33,7 +32,6 @@
 
 mod cli;
 mod completeness;
-mod encoding;
 mod groups;
 mod layout;
 mod merge;

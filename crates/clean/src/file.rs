@@ -14,6 +14,7 @@ use parquet::arrow::arrow_writer::ArrowColumnChunk;
 use parquet::file::metadata::{KeyValue, ParquetMetaData};
 use parquet::file::properties::WriterPropertiesPtr;
 use parquet::file::writer::SerializedFileWriter;
+use stage::chunks::Chunks;
 use stage::work::{Crew, FileFacts, Made, MadeFile, Tally, Task, TaskError};
 use stage::{Error, Session, files, format, pool};
 
@@ -21,7 +22,6 @@ use crate::changes::{Changes, Rules};
 use crate::codes::{CodeAudit, CodedColumn, coded_columns};
 use crate::copying::{Copier, Failure};
 use crate::dictionaries::Dictionaries;
-use crate::encoding::Chunks;
 use crate::layout::{Layout, OutputColumn, root};
 use crate::rows::{for_each_batch, rows_of};
 use crate::steps::Steps;
@@ -326,7 +326,9 @@ impl Writing<'_> {
     ) -> Result<Vec<ArrowColumnChunk>, TaskError> {
         let encoding = |error| TaskError::encoding(self.output, error);
         let source = self.checked.source;
-        let mut chunks = Chunks::begin(columns, properties).map_err(encoding)?;
+        let fields = columns.iter().map(|column| Arc::clone(&column.field)).collect();
+        let root = root(columns).map_err(encoding)?;
+        let mut chunks = Chunks::begin(fields, root, properties).map_err(encoding)?;
         let positions = changes.sources(columns);
         if positions.is_empty() {
             let mut left = changes.rows_kept(rows_of(source.metadata().row_group(group)));

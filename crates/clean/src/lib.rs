@@ -14,7 +14,6 @@
 //! | `codes` | values that no table of codes knows |
 //! | `rows`, `dictionaries`, `parts` | a source's rows, its dictionaries, its bytes |
 //! | `copying` | column chunks copied as they are |
-//! | `encoding` | column chunks made anew |
 //! | `file` | one file from opening to publication |
 //! | `report`, `audit` | what a run would do, what runs have done |
 //!
@@ -39,7 +38,6 @@ mod cli;
 mod codes;
 mod copying;
 mod dictionaries;
-mod encoding;
 mod file;
 mod geo;
 mod layout;

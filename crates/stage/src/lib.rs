@@ -8,6 +8,7 @@
 //! | [`files`] | the Parquet files of a dataset, and which stage's files to read |
 //! | [`named`] | files named on the command line, and where their outputs go |
 //! | [`mod@format`] | how Parquet files are written |
+//! | [`chunks`] | column chunks made of decoded rows |
 //! | [`Codec`] | how their pages are compressed |
 //! | [`work`] | tasks from inputs to outputs: what is left to do, doing it, recording it |
 //! | [`pool`] | a pool of named threads that gives results in order |
@@ -18,6 +19,7 @@
 //!
 //! It knows datasets and the ledger through `catalog`, and nothing of what a stage does to rows.
 
+pub mod chunks;
 pub mod cli;
 mod codec;
 mod cpus;
